@@ -1,0 +1,7 @@
+//! The plain structs behind the operators: no timely types, tested with values.
+
+pub mod closings;
+pub mod judge;
+pub mod merged_watermark;
+pub mod panes;
+pub mod partitions;

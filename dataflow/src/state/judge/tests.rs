@@ -1,0 +1,197 @@
+use super::*;
+use crate::message::TenantId;
+use floodmark_model::Fingerprint;
+use proptest::prelude::*;
+
+const WINDOW: i64 = 300_000;
+
+fn judge(max_panes: usize) -> Judge {
+    Judge::new(&JudgeSettings { rules: vec![Rule::default()], max_panes, seed: 1, worker: 0, closed: None })
+}
+
+fn event(kind: EventKind, fingerprint: u128, ts: i64, n: u32) -> Event {
+    Event {
+        fingerprint: Fingerprint::from_bits(fingerprint),
+        ts: EventTime(ts),
+        tenant: TenantId(0),
+        n,
+        rule: RuleIndex(0),
+        kind,
+    }
+}
+
+/// Applies occurrences of one fingerprint; gives the windows that became due.
+fn occur(judge: &mut Judge, fingerprint: u128, times: impl IntoIterator<Item = i64>) -> Vec<i64> {
+    let mut due = Vec::new();
+    for ts in times {
+        let event = event(EventKind::Occurrence, fingerprint, ts, 1);
+        judge.apply(&event, 0, &mut |new| due.push(new.key.window_start.0));
+    }
+    due
+}
+
+fn advance(judge: &mut Judge, watermark: i64, epoch: u64) -> Vec<Due> {
+    let mut due = Vec::new();
+    judge.advance(Some(EventTime(watermark)), epoch, &mut |new| due.push(new));
+    due
+}
+
+fn released(judge: &mut Judge, acknowledged: u64) -> Vec<Closing> {
+    let mut sent = Vec::new();
+    judge.release(|epoch| epoch <= acknowledged, &mut |closing| sent.push(closing));
+    sent
+}
+
+#[test]
+fn w5_w6_the_nth_occurrence_makes_it_due_at_once_and_once() {
+    let mut judge = judge(100);
+    assert!(occur(&mut judge, 1, 0..9).is_empty());
+    assert_eq!(occur(&mut judge, 1, [9]), [0]);
+    assert!(occur(&mut judge, 1, 10..500).is_empty());
+}
+
+#[test]
+fn w13_a_time_at_the_end_counts_in_the_next_window() {
+    let mut judge = judge(100);
+    assert!(occur(&mut judge, 1, (0..9).chain([WINDOW])).is_empty());
+    assert_eq!(occur(&mut judge, 1, WINDOW..WINDOW + 9), [WINDOW]);
+}
+
+#[test]
+fn closing_waits_for_the_acknowledgement_of_all_that_was_seen() {
+    let mut judge = judge(100);
+    advance(&mut judge, -1, 0);
+    released(&mut judge, 0);
+    occur(&mut judge, 1, 0..10);
+    advance(&mut judge, WINDOW, 7);
+    let refresh = released(&mut judge, 0);
+    assert!(matches!(refresh[..], [Closing::Refresh(_)]), "{refresh:?}");
+    assert!(released(&mut judge, 6).is_empty(), "epoch 7 is not acknowledged");
+    let closings = released(&mut judge, 7);
+    assert!(
+        matches!(closings[..], [Closing::Close(key), Closing::ClosedTo { time: EventTime(WINDOW), .. }]
+            if key.window_start == EventTime(0)),
+        "{closings:?}"
+    );
+}
+
+#[test]
+fn w12_q47_panes_are_freed_when_the_window_after_has_closed() {
+    let mut judge = judge(100);
+    occur(&mut judge, 1, [0, WINDOW, 2 * WINDOW]);
+    advance(&mut judge, WINDOW, 1);
+    released(&mut judge, 1);
+    let figures = judge.figures();
+    assert_eq!((figures.open_panes, figures.retained_panes), (2, 1));
+    advance(&mut judge, 2 * WINDOW, 2);
+    assert_eq!(judge.figures().retained_panes, 2, "not before the closing is released");
+    released(&mut judge, 2);
+    assert_eq!((judge.figures().open_panes, judge.figures().retained_panes), (1, 1));
+    advance(&mut judge, 4 * WINDOW, 3);
+    released(&mut judge, 3);
+    assert_eq!(judge.figures().bytes, 0);
+}
+
+#[test]
+fn w12_beyond_max_panes_a_window_is_swept_and_nothing_is_silent() {
+    let mut judge = judge(2 + WINDOW_PANES);
+    for fingerprint in 0..5 {
+        occur(&mut judge, fingerprint, 0..10);
+    }
+    assert_eq!(judge.figures().open_panes, 2);
+    assert_eq!(judge.figures().refused, 30);
+    advance(&mut judge, WINDOW, 1);
+    assert!(released(&mut judge, 1).contains(&Closing::Sweep { rule: RuleIndex(0), window_start: EventTime(0) }));
+    occur(&mut judge, 9, [WINDOW]);
+    assert_eq!(judge.figures().open_panes, 1, "closed windows make room");
+}
+
+#[test]
+fn t7_late_is_what_arrives_for_a_closed_window() {
+    let mut judge = judge(100);
+    occur(&mut judge, 1, 0..9);
+    advance(&mut judge, WINDOW - 1, 1);
+    assert!(occur(&mut judge, 2, [5]).is_empty());
+    assert_eq!(judge.figures().late, 0);
+    advance(&mut judge, WINDOW, 1);
+    released(&mut judge, 1);
+    assert_eq!(occur(&mut judge, 1, [9]), [0], "own of a retained window is emitted at once");
+    assert_eq!(judge.figures().late, 1);
+    assert!(matches!(released(&mut judge, 1)[..], [Closing::Late(_)]), "and its total is read again");
+    advance(&mut judge, 5 * WINDOW, 2);
+    released(&mut judge, 2);
+    assert!(occur(&mut judge, 1, 0..20).is_empty());
+    assert_eq!(judge.figures().late, 21);
+    assert_eq!(judge.figures().open_panes + judge.figures().retained_panes, 0, "no pane for a window that is gone");
+}
+
+#[test]
+fn a_start_judges_what_it_has_loaded_and_emits_the_difference() {
+    let mut judge = judge(100);
+    let mut none = |due: Due| panic!("not before all is loaded: {due:?}");
+    for fingerprint in [1, 2] {
+        judge.apply(&event(EventKind::Loaded, fingerprint, 0, 6), 0, &mut none);
+        judge.apply(&event(EventKind::Loaded, fingerprint, 30_000, 4), 0, &mut none);
+    }
+    judge.apply(&event(EventKind::Fired, 1, 0, 0), 0, &mut none);
+    judge.apply(&event(EventKind::Fired, 3, 0, 0), 0, &mut none);
+    let due = advance(&mut judge, 1, 0);
+    let fingerprints: Vec<_> = due.iter().map(|due| due.key.pane.fingerprint.bits()).collect();
+    assert_eq!(fingerprints, [2], "1 is stored already");
+    assert_eq!(occur(&mut judge, 3, 0..20), [] as [i64; 0], "stored, though its counts were cut off");
+    advance(&mut judge, WINDOW, 1);
+    let closed = released(&mut judge, 1).iter().filter(|closing| matches!(closing, Closing::Close(_))).count();
+    assert_eq!(closed, 3, "a crash may have cut their closing off");
+}
+
+#[test]
+fn what_was_closed_before_the_start_is_not_closed_again() {
+    let closed = Some(EventTime(WINDOW));
+    let settings = JudgeSettings { rules: vec![Rule::default()], max_panes: 100, seed: 1, worker: 0, closed };
+    let mut judge = Judge::new(&settings);
+    judge.apply(&event(EventKind::Fired, 1, 0, 0), 0, &mut |_| ());
+    judge.apply(&event(EventKind::Fired, 1, WINDOW, 0), 0, &mut |_| ());
+    advance(&mut judge, 2 * WINDOW, 1);
+    let starts: Vec<_> = released(&mut judge, 1)
+        .iter()
+        .filter_map(|closing| match closing {
+            Closing::Close(key) => Some(key.window_start.0),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(starts, [WINDOW]);
+}
+
+#[test]
+fn times_before_1970_have_windows_too() {
+    let mut judge = judge(100);
+    assert_eq!(occur(&mut judge, 1, -10..0), [-WINDOW]);
+}
+
+proptest! {
+    /// W-7 for windows of their own: whatever the order, the incidents are those of the set.
+    #[test]
+    fn the_order_of_arrival_does_not_matter(
+        mut occurrences in proptest::collection::vec((0u128..3, 0i64..3 * WINDOW), 0..150),
+        swaps in proptest::collection::vec((0usize..150, 0usize..150), 0..150),
+    ) {
+        let run = |occurrences: &[(u128, i64)]| {
+            let mut judge = judge(100);
+            let mut due: Vec<_> = occurrences
+                .iter()
+                .flat_map(|(fingerprint, ts)| {
+                    occur(&mut judge, *fingerprint, [*ts]).into_iter().map(|start| (*fingerprint, start))
+                })
+                .collect();
+            due.sort_unstable();
+            due
+        };
+        let in_order = run(&occurrences);
+        for (left, right) in swaps {
+            if left < occurrences.len() && right < occurrences.len() {
+                occurrences.swap(left, right);
+            }
+        }
+        prop_assert_eq!(run(&occurrences), in_order);
+    }
+}

@@ -1,0 +1,132 @@
+//! The merged watermark: the minimum over the sources that are not idle (T-3, T-4, T-6).
+
+use crate::message::{Control, SourceWatermark};
+use floodmark_model::EventTime;
+
+/// What one worker knows of all sources.
+///
+/// # Invariants
+///
+/// - It never goes back.
+/// - Nothing advances before every source's first control record.
+/// - When every source is idle it advances as the clock does, from where it stood: never a jump to today.
+pub struct MergedWatermark {
+    sources: Vec<Option<Said>>,
+    merged: Option<EventTime>,
+    /// The least clock over the sources when all were found idle last; `None` when they were not.
+    idle_clock_ms: Option<i64>,
+}
+
+#[derive(Clone, Copy)]
+struct Said {
+    watermark: SourceWatermark,
+    clock_ms: i64,
+}
+
+impl MergedWatermark {
+    /// For this many sources; `start` is T-6's beginning.
+    #[must_use]
+    pub fn new(sources: usize, start: Option<EventTime>) -> Self {
+        Self { sources: vec![None; sources], merged: start, idle_clock_ms: None }
+    }
+
+    /// Takes in what a source says.
+    pub fn update(&mut self, control: &Control) {
+        self.sources[control.source as usize] = Some(Said { watermark: control.watermark, clock_ms: control.clock_ms });
+    }
+
+    /// Whether every source has spoken.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.sources.iter().all(Option::is_some)
+    }
+
+    /// The merged watermark; `None` before any is known. To be asked once the input is drained.
+    pub fn advance(&mut self) -> Option<EventTime> {
+        if !self.is_live() {
+            return self.merged;
+        }
+        let said = || self.sources.iter().flatten();
+        if said().all(|source| source.watermark == SourceWatermark::Idle) {
+            let clock_ms = said().map(|source| source.clock_ms).min().unwrap_or(0);
+            let passed_ms = self.idle_clock_ms.map_or(0, |before| (clock_ms - before).max(0));
+            self.idle_clock_ms = Some(self.idle_clock_ms.map_or(clock_ms, |before| before.max(clock_ms)));
+            self.merged = self.merged.map(|merged| merged.plus(passed_ms));
+            return self.merged;
+        }
+        self.idle_clock_ms = None;
+        let least = said()
+            .filter_map(|source| match source.watermark {
+                SourceWatermark::Idle => None,
+                SourceWatermark::Holding => Some(EventTime::MIN),
+                SourceWatermark::At(time) => Some(time),
+            })
+            .min()
+            .filter(|least| *least > EventTime::MIN);
+        self.merged = self.merged.max(least);
+        self.merged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SourceWatermark::{At, Holding, Idle};
+    use super::*;
+
+    fn say(merged: &mut MergedWatermark, source: u32, watermark: SourceWatermark, clock_ms: i64) -> Option<i64> {
+        merged.update(&Control { source, to: 0, watermark, clock_ms });
+        merged.advance().map(|time| time.0)
+    }
+
+    #[test]
+    fn t3_it_is_the_minimum_and_never_goes_back() {
+        let mut merged = MergedWatermark::new(2, None);
+        say(&mut merged, 0, At(EventTime(500)), 0);
+        assert_eq!(say(&mut merged, 1, At(EventTime(300)), 0), Some(300));
+        assert_eq!(say(&mut merged, 1, At(EventTime(900)), 0), Some(500));
+        assert_eq!(say(&mut merged, 0, At(EventTime(100)), 0), Some(500));
+    }
+
+    #[test]
+    fn nothing_advances_before_every_source_has_spoken() {
+        let mut merged = MergedWatermark::new(2, Some(EventTime(10)));
+        assert_eq!(say(&mut merged, 0, At(EventTime(500)), 0), Some(10));
+        assert!(!merged.is_live());
+        assert_eq!(say(&mut merged, 1, Idle, 0), Some(500));
+    }
+
+    #[test]
+    fn t4_a_partition_without_a_first_record_holds() {
+        let mut merged = MergedWatermark::new(2, Some(EventTime(10)));
+        say(&mut merged, 0, At(EventTime(500)), 0);
+        assert_eq!(say(&mut merged, 1, Holding, 0), Some(10));
+        assert_eq!(say(&mut merged, 1, At(EventTime(400)), 0), Some(400));
+    }
+
+    #[test]
+    fn t4_an_idle_source_does_not_hold_the_others() {
+        let mut merged = MergedWatermark::new(2, None);
+        say(&mut merged, 0, Idle, 0);
+        assert_eq!(say(&mut merged, 1, At(EventTime(300)), 0), Some(300));
+    }
+
+    #[test]
+    fn t4_when_all_are_idle_it_moves_as_the_clock_does_from_where_it_stood() {
+        let mut merged = MergedWatermark::new(2, None);
+        say(&mut merged, 0, At(EventTime(500)), 1_000_000);
+        say(&mut merged, 1, At(EventTime(500)), 1_000_000);
+        say(&mut merged, 0, Idle, 1_000_000);
+        assert_eq!(say(&mut merged, 1, Idle, 1_000_100), Some(500), "no jump to today");
+        say(&mut merged, 0, Idle, 1_000_200);
+        assert_eq!(say(&mut merged, 1, Idle, 1_000_200), Some(700));
+        assert_eq!(say(&mut merged, 1, Idle, 1_000_250), Some(700), "the slower clock decides");
+        assert_eq!(say(&mut merged, 0, At(EventTime(650)), 1_000_300), Some(700), "and it never goes back");
+    }
+
+    #[test]
+    fn t4_all_idle_without_any_watermark_stays_without() {
+        let mut merged = MergedWatermark::new(1, None);
+        assert_eq!(say(&mut merged, 0, Idle, 0), None);
+        assert_eq!(say(&mut merged, 0, Idle, 5_000), None);
+    }
+}
