@@ -95,8 +95,10 @@ impl Message {
 pub enum Reading {
     /// Records are expected: the partition's watermark counts.
     Active,
-    /// T-4: read to its end, and silent for `idle_after`; or finished (Q53).
-    Idle,
+    /// T-4: read to its end, and silent for `idle_after`. The claim runs out by itself at this time of the clock, in
+    /// milliseconds, so that a reading thread which is stuck need not take it back. `i64::MAX` is a finished file
+    /// (Q53).
+    IdleUntil(i64),
 }
 
 /// The state of one partition after a batch.

@@ -91,7 +91,7 @@ pub(crate) fn source<'scope, R: 'static>(
             let now_ms = clock.now_ms();
             let epoch = epoch_at(now_ms);
             if epoch > *messages_at.time() {
-                state.leave(*messages_at.time(), &progress);
+                state.leave(*messages_at.time(), &progress, now_ms);
                 move_to(epoch, &mut [&mut messages_at, &mut rows_at]);
                 let mut session = messages_out.session(&messages_at);
                 for to in 0..peers {
@@ -133,16 +133,16 @@ impl SourceState {
     }
 
     /// Notes how far all that was sent up to `epoch` has come.
-    fn leave(&mut self, epoch: Epoch, progress: &WorkerProgress) {
+    fn leave(&mut self, epoch: Epoch, progress: &WorkerProgress, now_ms: i64) {
         if self.is_assigned {
-            let partitions = self.partitions.take_progress(progress.merged_watermark());
+            let partitions = self.partitions.take_progress(progress.merged_watermark(), now_ms);
             progress.push(Cut { epoch, partitions });
         }
     }
 
     /// The control record for one worker, once the source knows its partitions.
     fn control(&self, source: u32, to: u32, clock_ms: i64) -> Option<Control> {
-        self.is_assigned.then(|| Control { source, to, watermark: self.partitions.watermark(), clock_ms })
+        self.is_assigned.then(|| Control { source, to, watermark: self.partitions.watermark(clock_ms), clock_ms })
     }
 }
 

@@ -117,6 +117,18 @@ fn known(time_ms: i64) -> Option<EventTime> {
 /// The streams of incidents that are due, and of closings.
 pub type JudgeStreams<'scope> = (Stream<'scope, Epoch, Vec<Due>>, Stream<'scope, Epoch, Vec<Closing>>);
 
+/// Events whose panes are looked at ahead.
+const WARM_EVENTS: usize = 32;
+
+/// Lets the memory accesses of the next events overlap: with a million keys each waits for main memory otherwise.
+fn warm(judge: &Judge, messages: &[Message]) {
+    let look = |message: &Message| match message {
+        Message::Event(event) => judge.warm(event),
+        Message::Control(_) => 0,
+    };
+    std::hint::black_box(messages.iter().fold(0, |all, message| all ^ look(message)));
+}
+
 /// Builds the operator. `start` is where the merged watermark begins (T-6).
 pub(crate) fn window_judge<'scope>(
     messages: Stream<'scope, Epoch, Vec<Message>>,
@@ -140,7 +152,7 @@ pub(crate) fn window_judge<'scope>(
     builder.build(move |mut capabilities| {
         let mut closings_at = capabilities.pop();
         let mut due_at = capabilities.pop();
-        let mut seen: Epoch = 0;
+        let (mut seen, mut shown): (Epoch, Epoch) = (0, 0);
         move |frontiers| {
             let (mut due_out, mut closings_out) = (due_out.activate(), closings_out.activate());
             acknowledged.for_each(|_, _| {});
@@ -148,15 +160,19 @@ pub(crate) fn window_judge<'scope>(
                 seen = seen.max(capability.least().copied().unwrap_or(0));
                 let mut session = due_out.session(&capability);
                 let mut events = 0;
-                for message in messages.drain(..) {
-                    match message {
-                        Message::Event(event) => {
-                            events += 1;
-                            judge.apply(&event, seen, &mut |due| session.give(due));
+                for some in messages.chunks(WARM_EVENTS) {
+                    warm(&judge, some);
+                    for message in some {
+                        match message {
+                            Message::Event(event) => {
+                                events += 1;
+                                judge.apply(event, seen, &mut |due| session.give(due));
+                            }
+                            Message::Control(control) => watermark.update(control),
                         }
-                        Message::Control(control) => watermark.update(&control),
                     }
                 }
+                messages.clear();
                 flow.judged(events);
             });
             let (Some(due_at), Some(closings_at)) = (due_at.as_mut(), closings_at.as_mut()) else { return };
@@ -176,7 +192,10 @@ pub(crate) fn window_judge<'scope>(
             due_at.downgrade(&frontier);
             closings_at.downgrade(&frontier);
             progress.set_merged_watermark(merged);
-            gauges.show(&judge, merged);
+            if shown != seen {
+                shown = seen;
+                gauges.show(&judge, merged);
+            }
         }
     });
     (due_stream, closings_stream)

@@ -112,13 +112,15 @@ impl KeyHasher {
         match bytes {
             None => self.push(&[0]),
             Some(bytes) => {
-                self.push(&[1]);
-                self.push(&(bytes.len() as u64).to_le_bytes());
+                let mut header = [1; 9];
+                header[1..].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+                self.push(&header);
                 self.push(bytes);
             }
         }
     }
 
+    #[inline]
     fn push(&mut self, bytes: &[u8]) {
         let end = self.inline_len + bytes.len();
         if self.spilled.is_empty() && end <= INLINE {

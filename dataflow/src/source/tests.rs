@@ -18,7 +18,7 @@ fn a_source_says_nothing_before_it_knows_its_partitions() {
     let mut state = SourceState { partitions: Partitions::new(10), is_assigned: false };
     let progress = WorkerProgress::default();
     state.take(Batch::<()>::Loaded(Vec::new()));
-    state.leave(1, &progress);
+    state.leave(1, &progress, 0);
     assert_eq!(state.control(0, 0, 5), None);
     state.take(Batch::<()>::Assigned(vec![(update(0, 0), Some(EventTime(7)))]));
     let control = state.control(0, 1, 5).expect("assigned");
@@ -31,9 +31,9 @@ fn a_cut_says_how_far_its_epoch_has_read() {
     let progress = WorkerProgress::default();
     state.take(Batch::<()>::Assigned(vec![(update(0, 0), None)]));
     state.take(Batch::Read { events: Vec::new(), rows: Some(()), partitions: vec![update(42, 100)] });
-    state.leave(3, &progress);
+    state.leave(3, &progress, 0);
     state.take(Batch::Read { events: Vec::new(), rows: Some(()), partitions: vec![update(50, 130)] });
-    state.leave(4, &progress);
+    state.leave(4, &progress, 0);
     let offsets = |epoch| {
         let cuts = progress.take_durable(|durable| durable <= epoch);
         cuts.iter().map(|cut| (cut.partitions[0].1.next_offset, cut.partitions[0].1.watermark.0)).collect::<Vec<_>>()

@@ -127,6 +127,13 @@ impl Judge {
         }
     }
 
+    /// Has the panes of events that come next at hand; gives something of them, so that it is not optimised away.
+    #[must_use]
+    pub fn warm(&self, event: &Event) -> u8 {
+        let rule = &self.rules[usize::from(event.rule.0)];
+        rule.windows.get(rule.recent).map_or(0, |held| held.panes.warm(&event.key()))
+    }
+
     /// An occurrence that has just been read.
     fn occurrence(&mut self, event: &Event, epoch: u64, due: &mut impl FnMut(Due)) {
         let rule = &mut self.rules[usize::from(event.rule.0)];

@@ -158,6 +158,20 @@ impl Panes {
         Some(slab.pane(self.layout, index))
     }
 
+    /// Reads what a search for this key will read first, and gives some of it, so that the processor has it at hand: the
+    /// loads of many keys overlap, where searches one after the other wait for each.
+    #[must_use]
+    pub fn warm(&self, key: &PaneKey) -> u8 {
+        let hash = key.hash(self.seed);
+        let slab = &self.slabs[self.slab_of(hash)];
+        if slab.table.is_empty() {
+            return 0;
+        }
+        let index = (slab.table[hash as usize & (slab.table.len() - 1)] & INDEX_MASK) as usize;
+        let Some(index) = index.checked_sub(1) else { return 0 };
+        slab.chunks[index / CHUNK_PANES][index % CHUNK_PANES * self.layout.stride]
+    }
+
     fn slab_of(&self, hash: u64) -> usize {
         if self.slabs.len() == 1 { 0 } else { (hash >> 58) as usize }
     }

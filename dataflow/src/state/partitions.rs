@@ -22,6 +22,12 @@ struct Partition {
     watermark: Option<EventTime>,
 }
 
+impl Partition {
+    fn is_idle(&self, now_ms: i64) -> bool {
+        matches!(self.update.reading, Reading::IdleUntil(until_ms) if now_ms < until_ms)
+    }
+}
+
 impl Partitions {
     /// No partitions yet. `lateness_ms` is how far a watermark stays behind the greatest event time.
     #[must_use]
@@ -46,8 +52,8 @@ impl Partitions {
 
     /// What the source says with its next control record.
     #[must_use]
-    pub fn watermark(&self) -> SourceWatermark {
-        let active = self.known.values().filter(|partition| partition.update.reading == Reading::Active);
+    pub fn watermark(&self, now_ms: i64) -> SourceWatermark {
+        let active = self.known.values().filter(|partition| !partition.is_idle(now_ms));
         let mut least = None;
         for partition in active {
             match partition.watermark {
@@ -60,17 +66,15 @@ impl Partitions {
 
     /// How far the partitions that changed since the last call have been read. An idle partition's watermark is the
     /// merged one as it stands now (T-6): what comes later is judged with that or a later one.
-    pub fn take_progress(&mut self, merged: Option<EventTime>) -> Vec<(PartitionKey, PartitionProgress)> {
-        let idle = self.known.values().filter(|partition| partition.update.reading == Reading::Idle);
+    pub fn take_progress(&mut self, merged: Option<EventTime>, now_ms: i64) -> Vec<(PartitionKey, PartitionProgress)> {
+        let idle = self.known.values().filter(|partition| partition.is_idle(now_ms));
         self.changed.extend(idle.map(|partition| partition.update.key));
         std::mem::take(&mut self.changed)
             .into_iter()
             .map(|key| {
                 let partition = &self.known[&key];
-                let watermark = match partition.update.reading {
-                    Reading::Active => partition.watermark,
-                    Reading::Idle => partition.watermark.max(merged),
-                };
+                let watermark =
+                    if partition.is_idle(now_ms) { partition.watermark.max(merged) } else { partition.watermark };
                 let progress = PartitionProgress {
                     next_offset: partition.update.next_offset,
                     watermark: watermark.unwrap_or(EventTime::MIN),
@@ -88,6 +92,8 @@ mod tests {
     use floodmark_model::TopicId;
     use floodmark_model::progress::Tallies;
 
+    const IDLE: Reading = Reading::IdleUntil(1);
+
     fn update(partition: i32, greatest: Option<i64>, reading: Reading) -> PartitionUpdate {
         PartitionUpdate {
             key: PartitionKey { topic_id: TopicId([0; 16]), partition },
@@ -102,45 +108,54 @@ mod tests {
     fn t3_a_watermark_is_the_greatest_event_time_minus_lateness() {
         let mut partitions = Partitions::new(60);
         partitions.assign(update(0, Some(1_000), Reading::Active), None);
-        assert_eq!(partitions.watermark(), SourceWatermark::At(EventTime(940)));
+        assert_eq!(partitions.watermark(0), SourceWatermark::At(EventTime(940)));
         partitions.update(update(0, Some(900), Reading::Active));
-        assert_eq!(partitions.watermark(), SourceWatermark::At(EventTime(940)), "never back");
+        assert_eq!(partitions.watermark(0), SourceWatermark::At(EventTime(940)), "never back");
     }
 
     #[test]
     fn t4_idle_partitions_do_not_hold_and_unread_ones_do() {
         let mut partitions = Partitions::new(0);
-        assert_eq!(partitions.watermark(), SourceWatermark::Idle, "no partition at all");
+        assert_eq!(partitions.watermark(0), SourceWatermark::Idle, "no partition at all");
         partitions.assign(update(0, Some(1_000), Reading::Active), None);
-        partitions.assign(update(1, None, Reading::Idle), None);
-        assert_eq!(partitions.watermark(), SourceWatermark::At(EventTime(1_000)));
+        partitions.assign(update(1, None, IDLE), None);
+        assert_eq!(partitions.watermark(0), SourceWatermark::At(EventTime(1_000)));
         partitions.assign(update(2, None, Reading::Active), None);
-        assert_eq!(partitions.watermark(), SourceWatermark::Holding);
+        assert_eq!(partitions.watermark(0), SourceWatermark::Holding);
         partitions.update(update(2, Some(70), Reading::Active));
-        assert_eq!(partitions.watermark(), SourceWatermark::At(EventTime(70)));
-        partitions.update(update(2, Some(70), Reading::Idle));
-        partitions.update(update(0, Some(1_000), Reading::Idle));
-        assert_eq!(partitions.watermark(), SourceWatermark::Idle);
+        assert_eq!(partitions.watermark(0), SourceWatermark::At(EventTime(70)));
+        partitions.update(update(2, Some(70), IDLE));
+        partitions.update(update(0, Some(1_000), IDLE));
+        assert_eq!(partitions.watermark(0), SourceWatermark::Idle);
+    }
+
+    #[test]
+    fn t4_a_claim_to_be_idle_runs_out() {
+        let mut partitions = Partitions::new(0);
+        partitions.assign(update(0, Some(70), Reading::IdleUntil(1_000)), None);
+        assert_eq!(partitions.watermark(999), SourceWatermark::Idle);
+        assert_eq!(partitions.watermark(1_000), SourceWatermark::At(EventTime(70)));
     }
 
     #[test]
     fn t6_a_stored_watermark_counts_until_a_record_moves_it() {
         let mut partitions = Partitions::new(0);
         partitions.assign(update(0, None, Reading::Active), Some(EventTime(500)));
-        assert_eq!(partitions.watermark(), SourceWatermark::At(EventTime(500)));
+        assert_eq!(partitions.watermark(0), SourceWatermark::At(EventTime(500)));
         partitions.update(update(0, Some(400), Reading::Active));
-        assert_eq!(partitions.watermark(), SourceWatermark::At(EventTime(500)));
+        assert_eq!(partitions.watermark(0), SourceWatermark::At(EventTime(500)));
     }
 
     #[test]
     fn t6_a_cut_gives_an_idle_partition_the_merged_watermark() {
         let mut partitions = Partitions::new(0);
         partitions.assign(update(0, Some(100), Reading::Active), None);
-        partitions.assign(update(1, Some(50), Reading::Idle), None);
-        let cut = partitions.take_progress(Some(EventTime(90)));
+        partitions.assign(update(1, Some(50), IDLE), None);
+        let cut = partitions.take_progress(Some(EventTime(90)), 0);
         let watermarks: Vec<_> = cut.iter().map(|(_, progress)| progress.watermark.0).collect();
         assert_eq!(watermarks, [100, 90]);
-        let next: Vec<_> = partitions.take_progress(Some(EventTime(95))).iter().map(|(key, _)| key.partition).collect();
+        let next: Vec<_> =
+            partitions.take_progress(Some(EventTime(95)), 0).iter().map(|(key, _)| key.partition).collect();
         assert_eq!(next, [1], "only what may have changed");
     }
 }

@@ -1,0 +1,41 @@
+//! What the operating system says of this process.
+
+use std::fs;
+
+/// Peak resident memory of this process, in bytes.
+pub fn peak_memory_bytes() -> u64 {
+    status_kib("VmHWM:") * 1_024
+}
+
+/// Resident memory of this process now, in bytes.
+pub fn memory_bytes() -> u64 {
+    status_kib("VmRSS:") * 1_024
+}
+
+fn status_kib(field: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap_or_default();
+    line.split_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(0)
+}
+
+/// Processor time that this process has used, in seconds: user and system.
+pub fn cpu_seconds() -> f64 {
+    cpu_seconds_of("self")
+}
+
+/// Processor time that a process has used, in seconds.
+pub fn cpu_seconds_of(process: &str) -> f64 {
+    // Fields 14 and 15, behind the name in parentheses, in ticks of 1/100 s.
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let Some((_, fields)) = stat.rsplit_once(')') else { return 0.0 };
+    let ticks = fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok());
+    ticks.sum::<f64>() / 100.0
+}
+
+/// Processor and number of cores, in a line.
+pub fn describe() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split(": ").nth(1));
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{cores} cores of {}", model.unwrap_or("an unnamed processor"))
+}

@@ -1,0 +1,278 @@
+//! Conditions of queries, and how time is cut into windows and buckets.
+//!
+//! A condition is a piece of SQL and the values of its parameters. The server takes at most 128 KiB for one parameter's
+//! text (`http_max_field_value_size`), so long lists are cut into several.
+
+use clickhouse::query::Query;
+use floodmark_model::progress::Progress;
+use floodmark_model::{EventTime, IncidentKey, Rule};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// 1900-01-01, the first instant that a DateTime64 can hold, in milliseconds before 1970.
+const BEFORE_EPOCH_MS: i64 = 2_208_988_800_000;
+
+/// 2299-12-31T23:59:59.999Z, the last one.
+const LAST_MS: i64 = 10_413_791_999_999;
+
+/// The unit of the sort key of `occurrences`.
+const FIVE_MINUTES: Slots = Slots::of(300_000);
+
+/// Partitions per parameter: at most 53 bytes each.
+const PARTITIONS_PER_PARAMETER: usize = 1_000;
+
+/// Five-minute numbers per parameter: at most 10 bytes each. More are a range.
+const SLOTS_PER_PARAMETER: usize = 10_000;
+
+/// A part of a WHERE clause. The text holds no value that came from outside.
+pub(super) trait Condition: Sync {
+    /// The SQL, ready to stand beside an AND.
+    fn sql(&self) -> String;
+
+    /// Binds the parameters that the SQL names.
+    fn bind(&self, query: Query) -> Query;
+}
+
+/// The SQL of all of them.
+pub(super) fn all(conditions: &[&dyn Condition]) -> String {
+    let parts: Vec<String> = conditions.iter().map(|condition| condition.sql()).collect();
+    if parts.is_empty() { "true".into() } else { parts.join(" AND ") }
+}
+
+/// The parameters of all of them.
+pub(super) fn bind_all(query: Query, conditions: &[&dyn Condition]) -> Query {
+    conditions.iter().fold(query, |query, condition| condition.bind(query))
+}
+
+/// Numbers windows or buckets of one length, so that none before 1970 needs a negative dividend: `intDiv` truncates,
+/// and only from zero on that is flooring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slots {
+    size_ms: i64,
+    shift_ms: i64,
+}
+
+impl Slots {
+    pub(super) const fn of(size_ms: i64) -> Self {
+        let size_ms = if size_ms < 1 { 1 } else { size_ms };
+        let slots_before_epoch = (BEFORE_EPOCH_MS + size_ms - 1) / size_ms;
+        Self { size_ms, shift_ms: slots_before_epoch * size_ms }
+    }
+
+    /// The number of the slot that a row lies in.
+    pub(super) fn sql(self) -> String {
+        format!("intDiv(toUnixTimestamp64Milli(ts) + {}, {})", self.shift_ms, self.size_ms)
+    }
+
+    /// The number of the slot that a time lies in.
+    pub(super) fn number(self, time: EventTime) -> i64 {
+        (in_range(time) + self.shift_ms).div_euclid(self.size_ms)
+    }
+
+    /// The first instant of a slot.
+    pub(super) fn start(self, number: i64) -> EventTime {
+        EventTime(number * self.size_ms - self.shift_ms)
+    }
+
+    /// The first instant of the first slot that starts at or after a time.
+    pub(super) fn start_at_or_after(self, time: EventTime) -> EventTime {
+        let start = self.start(self.number(time));
+        if start.0 < in_range(time) { start.plus(self.size_ms) } else { start }
+    }
+}
+
+fn in_range(time: EventTime) -> i64 {
+    time.0.clamp(-BEFORE_EPOCH_MS, LAST_MS)
+}
+
+/// `from <= ts < until`.
+pub(super) struct TimeSpan {
+    pub(super) from: EventTime,
+    pub(super) until: Option<EventTime>,
+}
+
+impl Condition for TimeSpan {
+    // On ts for the days, which are partitions; on five_minutes for the sort key.
+    fn sql(&self) -> String {
+        let from = in_range(self.from);
+        let mut sql = format!(
+            "ts >= fromUnixTimestamp64Milli({from}, 'UTC') AND five_minutes >= {}",
+            FIVE_MINUTES.number(self.from)
+        );
+        if let Some(until) = self.until {
+            let (last, end) = (FIVE_MINUTES.number(until), in_range(until));
+            let _ = write!(sql, " AND ts < fromUnixTimestamp64Milli({end}, 'UTC') AND five_minutes <= {last}");
+        }
+        sql
+    }
+
+    fn bind(&self, query: Query) -> Query {
+        query
+    }
+}
+
+/// What a rule counts.
+pub(super) struct CountedBy<'a>(pub(super) &'a Rule);
+
+impl Condition for CountedBy<'_> {
+    fn sql(&self) -> String {
+        let mut sql = format!("toInt8(level) >= {}", self.0.matches.level as u8);
+        if !self.0.matches.tenants.is_empty() {
+            sql.push_str(" AND tenant IN {rule_tenants:Array(String)}");
+        }
+        if !self.0.matches.services.is_empty() {
+            sql.push_str(" AND service IN {rule_services:Array(String)}");
+        }
+        sql
+    }
+
+    fn bind(&self, mut query: Query) -> Query {
+        if !self.0.matches.tenants.is_empty() {
+            query = query.param("rule_tenants", &self.0.matches.tenants);
+        }
+        if !self.0.matches.services.is_empty() {
+            query = query.param("rule_services", &self.0.matches.services);
+        }
+        query
+    }
+}
+
+/// One tenant.
+pub(super) struct OfTenant<'a>(pub(super) &'a str);
+
+impl Condition for OfTenant<'_> {
+    fn sql(&self) -> String {
+        "tenant = {tenant:String}".into()
+    }
+
+    fn bind(&self, query: Query) -> Query {
+        query.param("tenant", self.0)
+    }
+}
+
+/// Rows of records that are durable: below the next offset of their partition.
+pub(super) struct Covered {
+    partitions: Vec<String>,
+    next_offsets: Vec<i64>,
+}
+
+impl Covered {
+    pub(super) fn by(progress: &Progress) -> Self {
+        let partitions = progress.partitions.keys().map(|key| format!("{}:{}", key.topic_id, key.partition)).collect();
+        let next_offsets = progress.partitions.values().map(|partition| partition.next_offset).collect();
+        Self { partitions, next_offsets }
+    }
+
+    fn chunks(&self) -> impl Iterator<Item = (&[String], &[i64])> {
+        self.partitions.chunks(PARTITIONS_PER_PARAMETER).zip(self.next_offsets.chunks(PARTITIONS_PER_PARAMETER))
+    }
+}
+
+impl Condition for Covered {
+    // A table in a parameter, looked up by hash: as fast as a join, and it may stand in a DELETE as well. What it does
+    // not hold is not covered.
+    fn sql(&self) -> String {
+        let lookups: Vec<String> = self
+            .chunks()
+            .enumerate()
+            .map(|(n, _)| {
+                format!(
+                    "`offset` < transform(concat(toString(topic_id), ':', toString(`partition`)), \
+                     {{partitions_{n}:Array(String)}}, {{next_offsets_{n}:Array(Int64)}}, toInt64({}))",
+                    i64::MIN
+                )
+            })
+            .collect();
+        if lookups.is_empty() { "false".into() } else { format!("({})", lookups.join(" OR ")) }
+    }
+
+    fn bind(&self, query: Query) -> Query {
+        self.chunks().enumerate().fold(query, |query, (n, (partitions, next_offsets))| {
+            query.param(&format!("partitions_{n}"), partitions).param(&format!("next_offsets_{n}"), next_offsets)
+        })
+    }
+}
+
+/// Windows of keys: one (tenant, fingerprint, window) each.
+pub(super) struct InWindows {
+    windows: Slots,
+    tenants: Vec<String>,
+    fingerprints: Vec<u128>,
+    numbers: Vec<i64>,
+    five_minutes: BTreeSet<i64>,
+}
+
+impl InWindows {
+    pub(super) fn of(keys: &[IncidentKey], windows: Slots) -> Self {
+        let mut five_minutes = BTreeSet::new();
+        for key in keys {
+            let end = key.window.start.plus(windows.size_ms - 1);
+            five_minutes.extend(FIVE_MINUTES.number(key.window.start)..=FIVE_MINUTES.number(end));
+        }
+        Self {
+            windows,
+            tenants: keys.iter().map(|key| key.tenant.to_string()).collect(),
+            fingerprints: keys.iter().map(|key| key.fingerprint.bits()).collect(),
+            numbers: keys.iter().map(|key| windows.number(key.window.start)).collect(),
+            five_minutes,
+        }
+    }
+
+    fn five_minutes_are_listed(&self) -> bool {
+        self.five_minutes.len() <= SLOTS_PER_PARAMETER
+    }
+}
+
+impl Condition for InWindows {
+    // The first two lines are for the sort key; the last is the condition proper.
+    fn sql(&self) -> String {
+        let times = if self.five_minutes_are_listed() {
+            "five_minutes IN {five_minutes:Array(Int64)}".into()
+        } else {
+            let (first, last) = (self.five_minutes.first(), self.five_minutes.last());
+            format!("five_minutes BETWEEN {} AND {}", first.copied().unwrap_or(0), last.copied().unwrap_or(0))
+        };
+        format!(
+            "{times} AND tenant IN {{tenants:Array(String)}} AND fingerprint_bits IN {{fingerprints:Array(UInt128)}} \
+             AND (tenant, fingerprint_bits, {}) IN \
+             arrayZip({{tenants:Array(String)}}, {{fingerprints:Array(UInt128)}}, {{windows:Array(Int64)}})",
+            self.windows.sql()
+        )
+    }
+
+    fn bind(&self, mut query: Query) -> Query {
+        if self.five_minutes_are_listed() {
+            query = query.param("five_minutes", &self.five_minutes);
+        }
+        query
+            .param("tenants", &self.tenants)
+            .param("fingerprints", &self.fingerprints)
+            .param("windows", &self.numbers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_before_1970_are_floored_like_windows() {
+        for size_ms in [1, 7, 30_000, 60_000, 300_000, 420_000, 86_400_000, 90_000_000_000] {
+            let slots = Slots::of(size_ms);
+            for time in [-BEFORE_EPOCH_MS, -300_001, -300_000, -1, 0, 1, 299_999, 300_000, 1_772_323_200_123] {
+                let number = slots.number(EventTime(time));
+                assert!(number >= 0, "{size_ms} {time}");
+                let window = floodmark_model::Window::containing(EventTime(time), size_ms);
+                assert_eq!(slots.start(number), window.start, "{size_ms} {time}");
+                let next = slots.start_at_or_after(EventTime(time));
+                assert!(next.0 >= time && next.0 < time + size_ms && next.0.rem_euclid(size_ms) == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn times_beyond_what_the_column_holds_are_clamped() {
+        assert_eq!(FIVE_MINUTES.number(EventTime::MIN), 0);
+        assert_eq!(FIVE_MINUTES.number(EventTime(i64::MAX)), FIVE_MINUTES.number(EventTime(LAST_MS)));
+    }
+}

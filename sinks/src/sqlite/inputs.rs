@@ -1,0 +1,142 @@
+//! Files that have been read: which one a file is, by its first bytes (design, decision 14).
+
+use super::classify::Trouble;
+use floodmark_model::identity::KeyHasher;
+use floodmark_model::{RecordTime, TopicId};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+
+/// An input as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputFile {
+    /// Hash of its first bytes: its records' topic id.
+    pub id: TopicId,
+    /// How many bytes that are: what there was at the first reading, at most [`Self::HEAD_BYTES_MAX`].
+    pub head_bytes: u16,
+    /// Where it was last seen.
+    pub path: String,
+    /// The moment of its first reading: the record time of all its records.
+    pub first_read: RecordTime,
+    /// It has been read to its end, and holds no watermark (Q53).
+    pub finished: bool,
+}
+
+impl InputFile {
+    /// How many of a file's first bytes tell it from others, at most.
+    pub const HEAD_BYTES_MAX: usize = 4_096;
+}
+
+/// Two of these first bytes of files that begin alike, by index: one is the beginning of the other, so that they
+/// cannot be told apart once the shorter file grows. Empty ones are passed over.
+///
+/// A run refuses such files, and also two for which [`super::SqliteStore::identify`] answers the same id: both begin
+/// with the bytes that are stored for one.
+#[must_use]
+pub fn find_alike(heads: &[&[u8]]) -> Option<(usize, usize)> {
+    let head = |index: usize| &heads[index][..heads[index].len().min(InputFile::HEAD_BYTES_MAX)];
+    let mut order: Vec<usize> = (0..heads.len()).filter(|&index| !heads[index].is_empty()).collect();
+    order.sort_by_key(|&index| head(index));
+    // In this order all that begin with a head follow it, without a gap.
+    order
+        .windows(2)
+        .find(|pair| head(pair[1]).starts_with(head(pair[0])))
+        .map(|pair| (pair[0].min(pair[1]), pair[0].max(pair[1])))
+}
+
+/// See [`super::SqliteStore::identify`].
+pub(super) fn identify(
+    transaction: &Transaction<'_>,
+    path: String,
+    head: &[u8],
+    now: RecordTime,
+) -> Result<Option<InputFile>, Trouble> {
+    let Some(head_bytes) = length(head) else { return Ok(None) };
+    let alike = known_alike(transaction, head)?;
+    let at_path = alike.iter().position(|input| input.path == path);
+    let input = match alike.into_iter().nth(at_path.unwrap_or(0)) {
+        Some(known) => InputFile { path, ..known },
+        None => InputFile { id: id_of(head), head_bytes, path, first_read: now, finished: false },
+    };
+    transaction.execute(
+        "INSERT INTO inputs (input_id, head_bytes, path, first_read) VALUES (?, ?, ?, ?)
+        ON CONFLICT (input_id) DO UPDATE SET path = excluded.path",
+        params![input.id.0, input.head_bytes, input.path, input.first_read.0],
+    )?;
+    Ok(Some(input))
+}
+
+/// Known inputs whose stored first bytes `head` begins with, the ones with most bytes first.
+fn known_alike(transaction: &Transaction<'_>, head: &[u8]) -> Result<Vec<InputFile>, Trouble> {
+    let lengths: Vec<u16> = transaction
+        .prepare_cached("SELECT DISTINCT head_bytes FROM inputs WHERE head_bytes <= ? ORDER BY head_bytes DESC")?
+        .query_map([length(head)], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let mut lookup = transaction.prepare_cached(
+        "SELECT input_id, head_bytes, path, first_read, finished FROM inputs WHERE input_id = ? AND head_bytes = ?",
+    )?;
+    let mut alike = Vec::new();
+    for length in lengths {
+        let beginning = head.get(..length.into()).unwrap_or(head);
+        alike.extend(lookup.query_row(params![id_of(beginning).0, length], input).optional()?);
+    }
+    Ok(alike)
+}
+
+/// See [`super::SqliteStore::set_finished`].
+pub(super) fn set_finished(transaction: &Transaction<'_>, id: TopicId, finished: bool) -> Result<(), Trouble> {
+    transaction.execute("UPDATE inputs SET finished = ? WHERE input_id = ?", params![finished, id.0])?;
+    Ok(())
+}
+
+/// See [`super::SqliteStore::inputs`].
+pub(super) fn all(reader: &Connection) -> Result<Vec<InputFile>, Trouble> {
+    let mut statement = reader.prepare_cached(
+        "SELECT input_id, head_bytes, path, first_read, finished FROM inputs ORDER BY first_read, path, input_id",
+    )?;
+    Ok(statement.query_map([], input)?.collect::<Result<_, _>>()?)
+}
+
+fn input(row: &Row<'_>) -> rusqlite::Result<InputFile> {
+    Ok(InputFile {
+        id: TopicId(row.get(0)?),
+        head_bytes: row.get(1)?,
+        path: row.get(2)?,
+        first_read: RecordTime(row.get(3)?),
+        finished: row.get(4)?,
+    })
+}
+
+/// Length of a head, which is at most [`InputFile::HEAD_BYTES_MAX`]; `None` of an empty one.
+fn length(head: &[u8]) -> Option<u16> {
+    u16::try_from(head.len()).ok().filter(|&length| length > 0)
+}
+
+fn id_of(head: &[u8]) -> TopicId {
+    let mut key = KeyHasher::new("file");
+    key.field(Some(head));
+    TopicId(key.finish().to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find_alike;
+
+    #[test]
+    fn a_file_that_begins_another_is_found_wherever_it_stands() {
+        assert_eq!(find_alike(&[b"b1", b"a", b"b2"]), None);
+        assert_eq!(find_alike(&[b"b1", b"a", b"b"]), Some((0, 2)));
+        assert_eq!(find_alike(&[b"same", b"other", b"same"]), Some((0, 2)));
+        assert_eq!(find_alike(&[b"", b"", b"a"]), None, "empty files are not read");
+        assert_eq!(find_alike(&[b"a", b"ab", b"ac"]), Some((0, 1)));
+    }
+
+    #[test]
+    fn only_the_first_4_kib_count() {
+        let mut one = vec![b'x'; 5_000];
+        let mut two = one.clone();
+        one[4_500] = b'1';
+        two[4_500] = b'2';
+        assert_eq!(find_alike(&[&one, &two]), Some((0, 1)));
+        two[4_000] = b'2';
+        assert_eq!(find_alike(&[&one, &two]), None);
+    }
+}

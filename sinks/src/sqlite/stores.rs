@@ -1,0 +1,153 @@
+//! The two contracts, in terms of the modules beside.
+
+use super::{STORE, SqliteStore, conditions, incidents, insert, pipeline, recover, totals};
+use crate::rows::RowBlock;
+use crate::{
+    BucketCount, Generation, IncidentStore, OccurrenceStore, Selection, StoreError, StoredEvent, StoredIncident,
+    TotalRow,
+};
+use floodmark_model::incident::{IncidentRow, NewIncident, WindowFacts};
+use floodmark_model::progress::Progress;
+use floodmark_model::{EventTime, IncidentId, IncidentKey, Rule};
+
+impl OccurrenceStore for SqliteStore {
+    fn name(&self) -> &'static str {
+        STORE
+    }
+
+    async fn migrate(&self) -> Result<(), StoreError> {
+        self.migrate_schema().await
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.answers().await
+    }
+
+    async fn insert(&self, blocks: &[RowBlock]) -> Result<(), StoreError> {
+        let blocks = blocks.to_vec();
+        self.write("insert rows", move |transaction| insert::blocks(transaction, &blocks)).await
+    }
+
+    async fn bucket_counts(
+        &self,
+        rule: &Rule,
+        since: EventTime,
+        progress: &Progress,
+        each: impl FnMut(BucketCount) + Send,
+    ) -> Result<(), StoreError> {
+        let (rule, cut) = (rule.clone(), conditions::cut(progress));
+        self.stream("count buckets", move |reader, out| recover::bucket_counts(reader, &rule, since, &cut, out), each)
+            .await
+    }
+
+    async fn events(
+        &self,
+        since: EventTime,
+        progress: &Progress,
+        each: impl FnMut(StoredEvent) + Send,
+    ) -> Result<(), StoreError> {
+        let cut = conditions::cut(progress);
+        self.stream("read events", move |reader, out| recover::events(reader, since, &cut, out), each).await
+    }
+
+    async fn delete_uncommitted(&self, progress: &Progress) -> Result<(), StoreError> {
+        let cut = conditions::cut(progress);
+        self.write("delete uncommitted rows", move |transaction| recover::delete_uncommitted(transaction, &cut)).await
+    }
+
+    async fn window_facts(&self, rule: &Rule, keys: &[IncidentKey]) -> Result<Vec<WindowFacts>, StoreError> {
+        let (rule, keys) = (rule.clone(), keys.to_vec());
+        self.read("read window facts", move |reader| totals::window_facts(reader, &rule, &keys)).await
+    }
+
+    async fn keys_over_threshold(
+        &self,
+        rule: &Rule,
+        window_start: EventTime,
+    ) -> Result<Vec<(IncidentKey, u64)>, StoreError> {
+        let rule = rule.clone();
+        self.read("read keys over the threshold", move |reader| {
+            totals::keys_over_threshold(reader, &rule, window_start)
+        })
+        .await
+    }
+
+    async fn totals(&self, rule: &Rule, selection: &Selection) -> Result<Vec<TotalRow>, StoreError> {
+        let (rule, selection) = (rule.clone(), selection.clone());
+        self.read("read totals", move |reader| totals::totals(reader, &rule, &selection)).await
+    }
+}
+
+impl IncidentStore for SqliteStore {
+    fn name(&self) -> &'static str {
+        STORE
+    }
+
+    async fn migrate(&self) -> Result<(), StoreError> {
+        self.migrate_schema().await
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.answers().await
+    }
+
+    async fn take_over(&self) -> Result<Generation, StoreError> {
+        self.write("take over", pipeline::take_over).await
+    }
+
+    async fn heartbeat(&self, generation: Generation) -> Result<(), StoreError> {
+        self.write_as(generation, "heartbeat", pipeline::heartbeat).await
+    }
+
+    async fn insert_incidents(
+        &self,
+        generation: Generation,
+        incidents: &[NewIncident],
+    ) -> Result<Vec<IncidentId>, StoreError> {
+        let new = incidents.to_vec();
+        self.write_as(generation, "insert incidents", move |transaction| {
+            incidents::insert(transaction, generation, new)
+        })
+        .await
+    }
+
+    async fn existing(&self, ids: &[IncidentId]) -> Result<Vec<IncidentId>, StoreError> {
+        let ids = ids.to_vec();
+        self.read("look incidents up", move |reader| incidents::existing(reader, &ids)).await
+    }
+
+    async fn refresh_incidents(&self, generation: Generation, facts: &[WindowFacts]) -> Result<(), StoreError> {
+        let facts = facts.to_vec();
+        self.write_as(generation, "refresh incidents", move |transaction| incidents::refresh(transaction, &facts)).await
+    }
+
+    async fn close_incidents(
+        &self,
+        generation: Generation,
+        threshold: u32,
+        facts: &[WindowFacts],
+        settled: bool,
+    ) -> Result<(), StoreError> {
+        let facts = facts.to_vec();
+        let closing = incidents::Closing { generation, threshold, settled };
+        self.write_as(generation, "close incidents", move |transaction| closing.apply(transaction, &facts)).await
+    }
+
+    async fn commit(&self, generation: Generation, progress: &Progress) -> Result<(), StoreError> {
+        let progress = progress.clone();
+        self.write_as(generation, "commit progress", move |transaction| pipeline::commit(transaction, &progress)).await
+    }
+
+    async fn progress(&self) -> Result<Progress, StoreError> {
+        self.read("read progress", pipeline::progress).await
+    }
+
+    async fn stored_incidents(&self, since: EventTime) -> Result<Vec<StoredIncident>, StoreError> {
+        self.read("read stored incidents", move |reader| incidents::stored(reader, since)).await
+    }
+
+    async fn incidents(&self, selection: &Selection) -> Result<Vec<IncidentRow>, StoreError> {
+        let selection = selection.clone();
+        self.read("read incidents", move |reader| incidents::select(reader, &selection)).await
+    }
+}

@@ -1,0 +1,11 @@
+//! The occurrence store against a real ClickHouse (`FLOODMARK_TEST_CLICKHOUSE`, see `dev/services`).
+//!
+//! Every test has a database of its own. A missing server fails the test.
+#![allow(clippy::unwrap_used)]
+
+mod failures;
+mod fixture;
+mod inserts;
+mod recovery;
+mod schema;
+mod window_totals;

@@ -1,0 +1,11 @@
+//! The embedded store, through its public interface and on real files.
+
+#![allow(clippy::unwrap_used)]
+
+mod builders;
+mod episodes;
+mod incidents;
+mod inputs;
+mod occurrences;
+mod opening;
+mod progress;

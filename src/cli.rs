@@ -1,0 +1,90 @@
+//! The commands, one file each.
+
+mod arguments;
+mod check;
+mod demo;
+mod incidents;
+mod migrate;
+mod run;
+mod stores;
+mod table;
+mod totals;
+
+use crate::pipeline::stop::Failed;
+use clap::Subcommand;
+
+/// What floodmark can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show a believable flood becoming incidents; needs nothing but this binary
+    Demo(demo::Demo),
+    /// Count: from Kafka into Postgres and ClickHouse, or embedded from files into one SQLite file
+    Run(Box<run::Run>),
+    /// Create or migrate the schemas of the stores
+    Migrate(migrate::Migrate),
+    /// Show totals per tenant, fingerprint and window
+    Totals(totals::Totals),
+    /// Show incidents
+    Incidents(incidents::Incidents),
+    /// Check the configuration, and show each value with its origin
+    Check(check::Check),
+}
+
+/// Why a command failed, and its exit code (design, section 5).
+#[derive(Debug)]
+pub struct Failure {
+    /// One line: what, where, what to do.
+    pub message: String,
+    /// 1 a check found differences, 2 wrong usage or configuration, 3 a dependency is unreachable, 4 data was lost.
+    pub exit_code: u8,
+}
+
+impl Failure {
+    /// Wrong usage or configuration.
+    fn usage(message: impl std::fmt::Display) -> Self {
+        Self { message: message.to_string(), exit_code: 2 }
+    }
+
+    /// A dependency is unreachable or refuses.
+    fn dependency(message: impl std::fmt::Display) -> Self {
+        Self { message: message.to_string(), exit_code: 3 }
+    }
+}
+
+impl From<Failed> for Failure {
+    fn from(failed: Failed) -> Self {
+        Self { message: failed.message, exit_code: failed.exit_code }
+    }
+}
+
+impl Command {
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// With the message to print and the exit code.
+    pub fn run(self) -> Result<(), Failure> {
+        match self {
+            Self::Demo(command) => command.run(),
+            Self::Run(command) => command.run(),
+            Self::Migrate(command) => command.run(),
+            Self::Totals(command) => command.run(),
+            Self::Incidents(command) => command.run(),
+            Self::Check(command) => command.run(),
+        }
+    }
+}
+
+/// The runtime on which stores are called.
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    built.map_err(|error| Failure::dependency(format!("cannot start threads: {error}")))
+}
+
+/// Logs to stderr; `FLOODMARK_LOG` chooses what (`info`, `debug`, `floodmark=trace`, ...).
+fn start_logging(default: &str) {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_env("FLOODMARK_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    // A second start in one process keeps the first one's.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}

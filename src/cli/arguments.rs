@@ -1,0 +1,117 @@
+//! Flags that several commands share.
+
+use super::Failure;
+use crate::config::load::{Flags, Loaded, load};
+use crate::config::show::mask_password;
+use clap::Args;
+use figment::value::Value;
+use floodmark_model::time::{EffectiveTime, RawTime, Zone};
+use floodmark_model::{EventTime, RecordTime};
+use floodmark_sinks::Selection;
+use std::path::PathBuf;
+
+/// Where the configuration and the stores are.
+#[derive(Clone, Debug, Default, Args)]
+pub struct StoreArguments {
+    /// Configuration file (TOML); see floodmark.example.toml
+    #[arg(long, value_name = "FILE", env = "FLOODMARK_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Postgres; a URL with a password belongs into the file or FLOODMARK_POSTGRES
+    #[arg(long, value_name = "URL")]
+    pub postgres: Option<String>,
+    /// ClickHouse; a URL with a password belongs into the file or FLOODMARK_CLICKHOUSE
+    #[arg(long, value_name = "URL")]
+    pub clickhouse: Option<String>,
+    /// Use one SQLite file instead of Postgres and ClickHouse
+    #[arg(long)]
+    pub embedded: bool,
+    /// The SQLite file of --embedded
+    #[arg(long, value_name = "FILE", default_value = "floodmark.sqlite")]
+    pub store: PathBuf,
+}
+
+impl StoreArguments {
+    /// Reads the configuration; `more` are further flags.
+    pub fn load(&self, mut more: Flags) -> Result<Loaded, Failure> {
+        for (key, flag, url) in [("postgres", "--postgres", &self.postgres), ("clickhouse", "--clickhouse", &self.clickhouse)]
+        {
+            if let Some(url) = url {
+                refuse_password(flag, url)?;
+                more.0.push((key, Value::from(url.clone())));
+            }
+        }
+        load(self.config.as_deref(), more).map_err(Failure::usage)
+    }
+}
+
+/// A password in a flag would show in the process list.
+pub fn refuse_password(flag: &str, url: &str) -> Result<(), Failure> {
+    if mask_password(url) == url {
+        return Ok(());
+    }
+    let name = flag.trim_start_matches('-').to_uppercase();
+    Err(Failure::usage(format!(
+        "{flag}: a URL with a password would show in the process list: put it into the configuration file or into \
+         the environment as FLOODMARK_{name}"
+    )))
+}
+
+/// Which rows a command shows.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SelectionArguments {
+    /// Only this tenant
+    #[arg(long)]
+    pub tenant: Option<String>,
+    /// Only windows that start at or after this time (RFC 3339, or milliseconds since 1970)
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Only windows that start before this time
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<String>,
+    /// Print JSON: times are milliseconds since 1970 UTC
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl SelectionArguments {
+    /// The selection.
+    pub fn selection(&self) -> Result<Selection, Failure> {
+        let time = |flag: &str, text: &Option<String>| text.as_deref().map(|text| read_time(flag, text)).transpose();
+        Ok(Selection {
+            tenant: self.tenant.clone(),
+            since: time("--since", &self.since)?,
+            until: time("--until", &self.until)?,
+        })
+    }
+}
+
+fn read_time(flag: &str, text: &str) -> Result<EventTime, Failure> {
+    let raw = RawTime::Text(text.into());
+    let read = EffectiveTime::new(&raw, RecordTime(0), i64::MAX, &Zone::UTC);
+    if read.missing {
+        return Err(Failure::usage(format!(
+            "{flag} {text}: not a time: write it as 2026-01-31T12:00:00Z, or as milliseconds since 1970"
+        )));
+    }
+    Ok(read.time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_on_the_command_line_is_refused_without_repeating_it() {
+        let refused = refuse_password("--postgres", "postgres://me:hunter2@db/x").unwrap_err();
+        assert_eq!(refused.exit_code, 2);
+        assert!(!refused.message.contains("hunter2") && refused.message.contains("FLOODMARK_POSTGRES"));
+        assert!(refuse_password("--postgres", "postgres://me@db/x").is_ok());
+    }
+
+    #[test]
+    fn times_are_read_as_text_and_as_milliseconds() {
+        assert_eq!(read_time("--since", "1970-01-01T00:00:01Z").unwrap(), EventTime(1_000));
+        assert_eq!(read_time("--since", "1700000000000").unwrap(), EventTime(1_700_000_000_000));
+        assert_eq!(read_time("--since", "yesterday").unwrap_err().exit_code, 2);
+    }
+}

@@ -1,0 +1,41 @@
+//! Tables for people.
+
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{ContentArrangement, Table};
+use floodmark_model::EventTime;
+
+/// A table with these headings that fits the terminal.
+pub fn table(headings: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic).set_header(headings);
+    table
+}
+
+/// A time in RFC 3339, to the second.
+pub fn time(time: EventTime) -> String {
+    jiff::Timestamp::from_millisecond(time.0)
+        .map_or_else(|_| format!("{} ms", time.0), |stamp| format!("{stamp:.0}"))
+}
+
+/// Text on one line, cut to a width, without control characters: what a message holds must not move the cursor.
+pub fn one_line(text: &str, width: usize) -> String {
+    let clean = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
+    let mut line: String = clean.clone().take(width).collect();
+    if clean.count() > width {
+        line.pop();
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_stays_on_its_line() {
+        assert_eq!(one_line("a\nb\u{1b}[31m", 20), "a b [31m");
+        assert_eq!(one_line("abcdef", 4), "abc…");
+        assert_eq!(time(EventTime(0)), "1970-01-01T00:00:00Z");
+    }
+}

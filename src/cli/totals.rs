@@ -1,0 +1,55 @@
+//! `floodmark totals`.
+
+use super::arguments::{SelectionArguments, StoreArguments};
+use super::{Failure, runtime, stores, table};
+use crate::config::load::Flags;
+use clap::Args;
+use floodmark_model::Rule;
+use floodmark_sinks::{OccurrenceStore, Selection, TotalRow};
+
+/// Show totals per tenant, fingerprint and window.
+#[derive(Debug, Args)]
+pub struct Totals {
+    #[command(flatten)]
+    stores: StoreArguments,
+    #[command(flatten)]
+    selection: SelectionArguments,
+}
+
+impl Totals {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let selection = self.selection.selection()?;
+        let config = self.stores.load(Flags::default())?.config;
+        let runtime = runtime()?;
+        let rows = if self.stores.embedded {
+            runtime.block_on(read(&stores::sqlite_for_reading(&self.stores)?, &config.rules, &selection))
+        } else {
+            runtime.block_on(read(&stores::clickhouse(&config)?, &config.rules, &selection))
+        }?;
+        if self.selection.json {
+            println!("{}", serde_json::to_string_pretty(&rows).expect("rows are plain values"));
+        } else {
+            println!("{}", show(&rows));
+        }
+        Ok(())
+    }
+}
+
+async fn read(store: &impl OccurrenceStore, rules: &[Rule], selection: &Selection) -> Result<Vec<TotalRow>, Failure> {
+    let mut rows = Vec::new();
+    for rule in rules {
+        rows.extend(store.totals(rule, selection).await.map_err(Failure::dependency)?);
+    }
+    Ok(rows)
+}
+
+/// The totals as a table.
+pub(super) fn show(rows: &[TotalRow]) -> String {
+    let mut shown = table::table(&["window", "tenant", "rule", "fingerprint", "total"]);
+    for row in rows {
+        let window = table::time(row.window_start);
+        shown.add_row([window, row.tenant.clone(), row.rule.clone(), row.fingerprint.clone(), row.total.to_string()]);
+    }
+    let sum: u64 = rows.iter().map(|row| row.total).sum();
+    format!("{shown}\n{} windows, {sum} occurrences", rows.len())
+}

@@ -1,0 +1,4 @@
+//! Where records come from: one reading thread for each worker.
+
+pub mod decode;
+pub mod kafka;

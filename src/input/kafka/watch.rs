@@ -1,0 +1,77 @@
+//! What is known of the topic, refreshed every second.
+
+use super::KafkaInput;
+use crate::pipeline::stop::Ending;
+use floodmark_kafka::{Observation, TopicMonitor};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often the brokers are asked.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// The latest answer, for the readers.
+pub(super) struct Watch {
+    version: AtomicU64,
+    latest: Mutex<Latest>,
+}
+
+/// What the brokers said.
+#[derive(Clone, Debug)]
+pub(super) struct Latest {
+    /// Whether each partition, from 0, has a leader.
+    pub(super) leaders: Vec<bool>,
+    /// When they were asked.
+    pub(super) asked_ms: i64,
+}
+
+impl Watch {
+    pub(super) fn new(leaders: Vec<bool>, asked_ms: i64) -> Self {
+        Self { version: AtomicU64::new(1), latest: Mutex::new(Latest { leaders, asked_ms }) }
+    }
+
+    /// The latest answer, where it is newer than the version that the caller knows; 0 knows nothing.
+    pub(super) fn newer_than(&self, version: &mut u64) -> Option<Latest> {
+        let now = self.version.load(Ordering::Acquire);
+        if now == *version {
+            return None;
+        }
+        *version = now;
+        Some(self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    fn set(&self, latest: Latest) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = latest;
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Asks every second until the pipeline ends.
+    pub(super) fn keep(&self, monitor: &mut TopicMonitor, input: &KafkaInput) {
+        let topic = &input.config.kafka.topic;
+        while input.pause(ASK_EVERY).is_ok() {
+            let asked_ms = input.clock.now_ms();
+            match monitor.ask() {
+                Observation::Same { leaders, .. } => {
+                    input.same_log.confirm(asked_ms);
+                    match leaders.iter().position(|has_leader| !has_leader) {
+                        None => input.health.well("kafka"),
+                        Some(partition) => {
+                            input.health.trouble("kafka", format!("partition {partition} has no leader"));
+                        }
+                    }
+                    self.set(Latest { leaders, asked_ms });
+                }
+                Observation::Recreated { old, new } => {
+                    let what = format!("topic {topic} was created anew: its id was {old} and is now {new}");
+                    tracing::warn!("{what}: starting anew");
+                    input.stop.end(Ending::StartAnew(what));
+                }
+                Observation::Gone => {
+                    let what = format!("topic {topic} is gone: nothing is committed until it is back");
+                    input.health.trouble("kafka", what);
+                }
+                Observation::Unreachable(why) => input.health.trouble("kafka", why),
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! What Prometheus sees. Every record and every drop has a counter with a reason.
+
+use floodmark_dataflow::window_judge::JudgeGauges;
+use floodmark_model::progress::Tallies;
+use floodmark_model::{DeadReason, Detection, EventTime};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Labels of a dead letter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: &'static str,
+}
+
+/// Labels of an incident.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DetectionLabel {
+    detection: &'static str,
+}
+
+/// Labels of what became of records.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabel {
+    outcome: &'static str,
+}
+
+/// Labels of a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PartitionLabel {
+    partition: i32,
+}
+
+/// Labels of a store and what is done with it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SinkLabel {
+    sink: &'static str,
+    action: &'static str,
+}
+
+/// The metrics of one process.
+pub struct Metrics {
+    registry: Registry,
+    judges: Mutex<Vec<Arc<JudgeGauges>>>,
+    /// Records delivered again (I-1).
+    pub redelivered: Counter,
+    /// Event ids that the retry filter had to forget before their time.
+    pub event_ids_forgotten: Counter,
+    records: Counter,
+    outcomes: Family<OutcomeLabel, Counter>,
+    dead_letters: Family<ReasonLabel, Counter>,
+    ts_missing: Counter,
+    ts_clamped: Counter,
+    incidents: Family<DetectionLabel, Counter>,
+    withdrawn: Counter,
+    counted: Counter,
+    late: Counter,
+    refused: Counter,
+    panes_open: Gauge,
+    panes_retained: Gauge,
+    state_bytes: Gauge,
+    watermark: Gauge<f64, AtomicU64>,
+    partition_watermark: Family<PartitionLabel, Gauge<f64, AtomicU64>>,
+    watermark_lag: Family<PartitionLabel, Gauge<f64, AtomicU64>>,
+    consumer_lag: Family<PartitionLabel, Gauge>,
+    sink_seconds: Family<SinkLabel, Histogram>,
+    sink_failures: Family<SinkLabel, Counter>,
+    ready: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("floodmark");
+        let sink_seconds = Family::new_with_constructor(sink_histogram as fn() -> Histogram);
+        let metrics = Self {
+            judges: Mutex::default(),
+            redelivered: Counter::default(),
+            event_ids_forgotten: Counter::default(),
+            records: Counter::default(),
+            outcomes: Family::default(),
+            dead_letters: Family::default(),
+            ts_missing: Counter::default(),
+            ts_clamped: Counter::default(),
+            incidents: Family::default(),
+            withdrawn: Counter::default(),
+            counted: Counter::default(),
+            late: Counter::default(),
+            refused: Counter::default(),
+            panes_open: Gauge::default(),
+            panes_retained: Gauge::default(),
+            state_bytes: Gauge::default(),
+            watermark: Gauge::default(),
+            partition_watermark: Family::default(),
+            watermark_lag: Family::default(),
+            consumer_lag: Family::default(),
+            sink_seconds,
+            sink_failures: Family::default(),
+            ready: Gauge::default(),
+            registry: Registry::default(),
+        };
+        metrics.register(&mut registry);
+        Self { registry, ..metrics }
+    }
+}
+
+fn sink_histogram() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_25, 2.0, 18))
+}
+
+impl Metrics {
+    fn register(&self, registry: &mut Registry) {
+        registry.register("records_read", "Records read, each at its own offset", self.records.clone());
+        registry.register("records", "Records by outcome: stored, retried, unmatched, dead", self.outcomes.clone());
+        registry.register("records_redelivered", "Records delivered again and ignored (I-1)", self.redelivered.clone());
+        registry.register("dead_letters", "Records that cannot be read, by reason", self.dead_letters.clone());
+        registry.register("ts_missing", "Occurrences without a usable ts (T-1)", self.ts_missing.clone());
+        registry.register("ts_clamped", "Occurrences with a ts in the future (T-2)", self.ts_clamped.clone());
+        registry.register("occurrences_counted", "Occurrences counted, once for each rule", self.counted.clone());
+        registry.register("occurrences_late", "Occurrences whose window was closed (T-7)", self.late.clone());
+        registry.register("occurrences_refused", "Occurrences without a pane: max_panes (W-12)", self.refused.clone());
+        registry.register(
+            "event_ids_forgotten",
+            "Event ids forgotten early: limits.max_event_ids (I-2)",
+            self.event_ids_forgotten.clone(),
+        );
+        registry.register("incidents", "Incidents by detection", self.incidents.clone());
+        registry.register("incidents_withdrawn", "Incidents withdrawn by their totals (W-9)", self.withdrawn.clone());
+        registry.register("panes_open", "Panes of open windows", self.panes_open.clone());
+        registry.register("panes_retained", "Panes of closed windows that are still held", self.panes_retained.clone());
+        registry.register_with_unit("state", "Memory of all panes", Unit::Bytes, self.state_bytes.clone());
+        registry.register_with_unit(
+            "watermark_timestamp",
+            "The merged watermark, seconds since 1970",
+            Unit::Seconds,
+            self.watermark.clone(),
+        );
+        registry.register_with_unit(
+            "partition_watermark_timestamp",
+            "Watermark of each partition as last committed, seconds since 1970",
+            Unit::Seconds,
+            self.partition_watermark.clone(),
+        );
+        registry.register_with_unit(
+            "watermark_lag",
+            "How far each partition's committed watermark is behind the clock",
+            Unit::Seconds,
+            self.watermark_lag.clone(),
+        );
+        registry.register("consumer_lag", "Records between the read position and the end", self.consumer_lag.clone());
+        registry.register_with_unit("sink", "Time of one call to a store", Unit::Seconds, self.sink_seconds.clone());
+        registry.register("sink_failures", "Failed calls to a store", self.sink_failures.clone());
+        registry.register("ready", "1 when /readyz answers 200", self.ready.clone());
+    }
+
+    /// Says whose figures are shown from now on; those of the judges before stay counted.
+    pub fn set_judges(&self, gauges: Vec<Arc<JudgeGauges>>) {
+        *self.judges.lock().unwrap_or_else(PoisonError::into_inner) = gauges;
+    }
+
+    /// Counts what became of records.
+    pub fn tallied(&self, tallies: Tallies) {
+        self.records.inc_by(tallies.read());
+        let outcomes = [
+            ("stored", tallies.stored),
+            ("retried", tallies.retried),
+            ("unmatched", tallies.unmatched),
+            ("dead", tallies.dead),
+        ];
+        for (outcome, count) in outcomes.into_iter().filter(|(_, count)| *count > 0) {
+            self.outcomes.get_or_create(&OutcomeLabel { outcome }).inc_by(count);
+        }
+    }
+
+    /// Counts a dead letter.
+    pub fn dead_letter(&self, reason: DeadReason) {
+        self.dead_letters.get_or_create(&ReasonLabel { reason: reason.name() }).inc();
+    }
+
+    /// Counts what T-1 and T-2 did.
+    pub fn timestamps(&self, missing: bool, clamped: bool) {
+        if missing {
+            self.ts_missing.inc();
+        }
+        if clamped {
+            self.ts_clamped.inc();
+        }
+    }
+
+    /// Counts a new incident.
+    pub fn incident(&self, detection: Detection) {
+        self.incidents.get_or_create(&DetectionLabel { detection: detection.name() }).inc();
+    }
+
+    /// Counts incidents that their totals withdrew.
+    pub fn withdrawn(&self, count: u64) {
+        self.withdrawn.inc_by(count);
+    }
+
+    /// Notes the watermark of a partition as committed.
+    pub fn partition_committed(&self, partition: i32, watermark: EventTime, now_ms: i64) {
+        let label = PartitionLabel { partition };
+        let seconds = |ms: i64| ms as f64 / 1_000.0;
+        self.partition_watermark.get_or_create(&label).set(seconds(watermark.0));
+        self.watermark_lag.get_or_create(&label).set(seconds(now_ms.saturating_sub(watermark.0)));
+    }
+
+    /// Notes how many records lie between a partition's read position and its end.
+    pub fn consumer_lag(&self, partition: i32, records: i64) {
+        self.consumer_lag.get_or_create(&PartitionLabel { partition }).set(records);
+    }
+
+    /// Times a call to a store.
+    pub fn sink_call(&self, sink: &'static str, action: &'static str, took: Duration, failed: bool) {
+        let label = SinkLabel { sink, action };
+        self.sink_seconds.get_or_create(&label).observe(took.as_secs_f64());
+        if failed {
+            self.sink_failures.get_or_create(&label).inc();
+        }
+    }
+
+    /// Everything in the Prometheus text format.
+    #[must_use]
+    pub fn render(&self, is_ready: bool) -> String {
+        self.ready.set(i64::from(is_ready));
+        self.read_judges();
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing to a string does not fail");
+        text
+    }
+
+    fn read_judges(&self) {
+        let judges = self.judges.lock().unwrap_or_else(PoisonError::into_inner);
+        let figures: Vec<_> = judges.iter().map(|judge| judge.figures()).collect();
+        let raise = |counter: &Counter, total: u64| {
+            counter.inc_by(total.saturating_sub(counter.get()));
+        };
+        raise(&self.counted, figures.iter().map(|figures| figures.counted).sum());
+        raise(&self.late, figures.iter().map(|figures| figures.late).sum());
+        raise(&self.refused, figures.iter().map(|figures| figures.refused).sum());
+        let set = |gauge: &Gauge, total: usize| {
+            gauge.set(i64::try_from(total).unwrap_or(i64::MAX));
+        };
+        set(&self.panes_open, figures.iter().map(|figures| figures.open_panes).sum());
+        set(&self.panes_retained, figures.iter().map(|figures| figures.retained_panes).sum());
+        set(&self.state_bytes, figures.iter().map(|figures| figures.bytes).sum());
+        if let Some(merged) = judges.iter().filter_map(|judge| judge.merged_watermark()).min() {
+            self.watermark.set(merged.0 as f64 / 1_000.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_outcome_and_reason_shows() {
+        let metrics = Metrics::default();
+        metrics.tallied(Tallies { stored: 3, retried: 1, unmatched: 2, dead: 1 });
+        metrics.dead_letter(DeadReason::MalformedJson);
+        metrics.incident(Detection::Window);
+        let text = metrics.render(true);
+        for line in [
+            "floodmark_records_read_total 7",
+            "floodmark_records_total{outcome=\"stored\"} 3",
+            "floodmark_dead_letters_total{reason=\"malformed_json\"} 1",
+            "floodmark_incidents_total{detection=\"window\"} 1",
+            "floodmark_ready 1",
+        ] {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! The one place where the parts are wired: reading threads, dataflow, stores, progress.
+//!
+//! ```text
+//!  reader threads --batches--> timely workers --deliveries--> lanes --> stores
+//!       ^                            | durable cuts              | closed times
+//!       +--- recovery                +----> committer <----------+
+//! ```
+
+pub mod budget;
+pub mod commit;
+pub mod health;
+pub mod intake;
+pub mod lanes;
+pub mod persist;
+pub mod recent;
+pub mod retry_filter;
+pub mod stop;
+pub mod tenants;
+
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::recovery::{Recovered, Recovery};
+use budget::{Admitted, Budget};
+use commit::{Pending, SameLog, ToCommit, commit_loop};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use floodmark_dataflow::egress::{Delivery, IN_FLIGHT_MAX};
+pub use floodmark_dataflow::epoch::Clock;
+use floodmark_dataflow::graph::{Outputs, WorkerSettings, run_worker};
+use floodmark_dataflow::message::{Batch, Closing, Due};
+use floodmark_dataflow::progress::Flow;
+use floodmark_dataflow::source::SourceSettings;
+use floodmark_dataflow::state::judge::JudgeSettings;
+use floodmark_dataflow::wake::Waker;
+use floodmark_dataflow::window_judge::JudgeGauges;
+use floodmark_model::incident::NewIncident;
+use floodmark_model::progress::Progress;
+use floodmark_sinks::{Generation, IncidentStore, OccurrenceStore};
+use health::Health;
+use intake::{Intake, IntakeShared};
+use lanes::Lanes;
+use persist::{Ended, Persist};
+use retry_filter::MemoryFilter;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use stop::{Ending, Stop};
+use tokio::runtime::Handle;
+
+/// Batches between a reading thread and its worker.
+const BATCHES_IN_CHANNEL: usize = 16;
+/// Bytes of rows at which an insert leaves before its epoch is over.
+const ROWS_WEIGHT_MAX: usize = 8 << 20;
+/// Threads that insert rows: while the store works on one insert, the next is on its way.
+const ROW_LANES: usize = 2;
+
+/// The system's clock.
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now_ms(&self) -> i64 {
+        let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+/// What a pipeline is made of.
+pub struct Pipeline<O, I> {
+    /// Its configuration.
+    pub config: Arc<Config>,
+    /// Holds the rows.
+    pub occurrences: Arc<O>,
+    /// Holds incidents and progress.
+    pub incidents: Arc<I>,
+    /// Where epochs and idleness come from.
+    pub clock: Arc<dyn Clock>,
+    /// Its metrics.
+    pub metrics: Arc<Metrics>,
+    /// Where `/readyz` looks.
+    pub health: Arc<Health>,
+    /// Ends it.
+    pub stop: Stop,
+    /// Until when the log is known to be the same one.
+    pub same_log: Arc<SameLog>,
+    /// Told of each new incident.
+    pub on_incident: Option<Arc<dyn Fn(&NewIncident) + Send + Sync>>,
+    /// Told of each commit.
+    pub on_commit: Option<Arc<dyn Fn(&Progress) + Send + Sync>>,
+}
+
+/// What a reading thread works with.
+pub struct Seat {
+    /// Index of its worker.
+    pub worker: usize,
+    /// How many workers there are.
+    pub peers: usize,
+    /// Collects what it reads.
+    pub intake: Intake,
+    /// Takes its batches.
+    pub output: Output,
+    /// Says when to end.
+    pub stop: Stop,
+    /// What was committed at the start.
+    pub progress: Arc<Progress>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// The channel from a reading thread to its worker.
+#[derive(Clone)]
+pub struct Output {
+    batches: Sender<Batch<Admitted>>,
+    waker: Waker,
+}
+
+impl Output {
+    /// Hands a batch over; waits while the worker is behind. `Err` when the pipeline has ended.
+    pub fn send(&self, batch: Batch<Admitted>) -> Result<(), Ended> {
+        self.batches.send(batch).map_err(|_| Ended)?;
+        self.waker.wake();
+        Ok(())
+    }
+}
+
+/// Reads a part of the log: one for each worker. It sends [`Batch::Assigned`] first, returns when the pipeline has
+/// ended or its input has, and ends the pipeline when it cannot go on.
+pub trait Reader: Send {
+    /// Reads until the end.
+    fn read(self: Box<Self>, seat: Seat);
+}
+
+/// Makes a reader for each worker, from what is committed. The last argument deletes the rows of records that will
+/// never be read again.
+pub type MakeReaders<'a> =
+    dyn FnMut(&Progress, usize, &mut dyn FnMut() -> Result<(), Ended>) -> Result<Vec<Box<dyn Reader>>, Ended> + 'a;
+
+impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
+    /// Runs until something ends it; says what. Blocks the calling thread.
+    pub fn run(self, runtime: &Handle, make_readers: &mut MakeReaders<'_>) -> Ending {
+        let stop = self.stop.clone();
+        // An error says that `stop` already knows why.
+        let _ = self.run_until_stopped(runtime, make_readers);
+        stop.take_ending().unwrap_or(Ending::Requested)
+    }
+
+    fn run_until_stopped(self, runtime: &Handle, make_readers: &mut MakeReaders<'_>) -> Result<(), Ended> {
+        let persist =
+            Persist { health: self.health.clone(), metrics: self.metrics.clone(), stop: self.stop.clone() };
+        let (occurrences, incidents) = (Arc::clone(&self.occurrences), Arc::clone(&self.incidents));
+        let recovery = Recovery { occurrences: &*occurrences, incidents: &*incidents, persist: &persist };
+        let recovered = runtime.block_on(recovery.take_over(&self.config))?;
+        let intake = self.intake();
+        let mut forget = || runtime.block_on(recovery.delete_uncommitted(&recovered.progress));
+        let readers = make_readers(&recovered.progress, self.config.workers, &mut forget)?;
+
+        let (to_commit, commits) = unbounded();
+        let channels = Channels::new(self.config.workers);
+        let lanes = Lanes {
+            occurrences: Arc::clone(&self.occurrences),
+            incidents: Arc::clone(&self.incidents),
+            generation: recovered.generation,
+            intake: Arc::clone(&intake),
+            persist: persist.clone(),
+            on_incident: self.on_incident.clone(),
+        };
+        let mut threads = spawn_lanes(runtime, Arc::new(lanes), &channels, &to_commit);
+        threads.push(self.spawn_committer(runtime, &recovered, &persist, commits));
+        let gauges = self.gauges();
+        let (settings, outputs) = self.worker_settings(&recovered, channels, &gauges);
+        let workers = spawn_workers(settings, to_commit, self.stop.clone());
+
+        let loaded = runtime.block_on(recovery.load(&intake, &recovered.progress, |events| {
+            // An error says that the pipeline has ended, which the caller sees as well.
+            let _ = outputs[0].send(Batch::Loaded(events));
+        }));
+        if loaded.is_ok() {
+            threads.extend(self.spawn_readers(readers, outputs, &intake, &recovered));
+            self.health.well("pipeline");
+            let keeping = self.keep_house(recovered.generation, &persist, &intake, &gauges);
+            runtime.block_on(keeping);
+        }
+        self.health.trouble("pipeline", "stopping");
+        workers.join().into_iter().for_each(|worker| worker.unwrap_or_else(|error| panic!("{error}")));
+        for thread in threads {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+        loaded
+    }
+
+    fn intake(&self) -> Arc<IntakeShared> {
+        let limits = &self.config.limits;
+        Arc::new(IntakeShared {
+            rules: self.config.rules.clone(),
+            store_unmatched: self.config.store_unmatched,
+            tenants: tenants::Tenants::new(limits.max_tenants),
+            retries: Box::new(MemoryFilter::new(limits.max_event_ids)),
+            recent: recent::RecentMessages::default(),
+            budget: Budget::new(limits.max_row_bytes),
+            metrics: Arc::clone(&self.metrics),
+        })
+    }
+
+    fn gauges(&self) -> Vec<Arc<JudgeGauges>> {
+        let gauges: Vec<Arc<JudgeGauges>> = (0..self.config.workers).map(|_| Arc::default()).collect();
+        self.metrics.set_judges(gauges.clone());
+        gauges
+    }
+
+    fn worker_settings(
+        &self,
+        recovered: &Recovered,
+        channels: Channels,
+        gauges: &[Arc<JudgeGauges>],
+    ) -> (Vec<WorkerSettings<Admitted>>, Vec<Output>) {
+        let (flow, workers) = (Arc::new(Flow::default()), self.config.workers);
+        let seed = seed();
+        let worker = |(index, gauges): (usize, &Arc<JudgeGauges>)| {
+            let (batches, receiver) = bounded(BATCHES_IN_CHANNEL);
+            let waker = Waker::default();
+            let settings = WorkerSettings {
+                source: SourceSettings {
+                    batches: receiver,
+                    waker: waker.clone(),
+                    clock: Arc::clone(&self.clock),
+                    lateness_ms: self.config.time.lateness_ms,
+                },
+                judge: JudgeSettings {
+                    rules: self.config.rules.clone(),
+                    max_panes: self.config.limits.max_panes / workers,
+                    seed,
+                    worker: index as u32,
+                    closed: recovered.progress.closed,
+                },
+                start: recovered.progress.watermark(),
+                outputs: channels.outputs.clone(),
+                rows_weight_max: ROWS_WEIGHT_MAX,
+                flow: Arc::clone(&flow),
+                gauges: Arc::clone(gauges),
+            };
+            (settings, Output { batches, waker })
+        };
+        gauges.iter().enumerate().map(worker).unzip()
+    }
+
+    fn spawn_readers(
+        &self,
+        readers: Vec<Box<dyn Reader>>,
+        outputs: Vec<Output>,
+        intake: &Arc<IntakeShared>,
+        recovered: &Recovered,
+    ) -> Vec<std::thread::JoinHandle<()>> {
+        let seats = outputs.into_iter().enumerate().map(|(worker, output)| Seat {
+            worker,
+            peers: self.config.workers,
+            intake: Intake::new(Arc::clone(intake)),
+            output,
+            stop: self.stop.clone(),
+            progress: Arc::clone(&recovered.progress),
+            clock: Arc::clone(&self.clock),
+        });
+        let spawn = |(reader, seat): (Box<dyn Reader>, Seat)| spawn(&format!("reader-{}", seat.worker), move || {
+            reader.read(seat);
+        });
+        readers.into_iter().zip(seats).map(spawn).collect()
+    }
+
+    fn spawn_committer(
+        &self,
+        runtime: &Handle,
+        recovered: &Recovered,
+        persist: &Persist,
+        commits: Receiver<ToCommit>,
+    ) -> std::thread::JoinHandle<()> {
+        let pending = Pending::new(self.config.workers, &recovered.progress);
+        let (clock, on_commit) = (Arc::clone(&self.clock), self.on_commit.clone());
+        let commits = commit_loop(
+            Arc::clone(&self.incidents),
+            recovered.generation,
+            pending,
+            Arc::clone(&self.same_log),
+            commits,
+            persist.clone(),
+            move || clock.now_ms(),
+            move |progress| {
+                if let Some(tell) = &on_commit {
+                    tell(progress);
+                }
+            },
+        );
+        let runtime = runtime.clone();
+        spawn("committer", move || runtime.block_on(commits))
+    }
+
+    /// Heartbeats, a look at the occurrence store, and what the retry filter may forget; until the pipeline ends.
+    async fn keep_house(
+        &self,
+        generation: Generation,
+        persist: &Persist,
+        intake: &IntakeShared,
+        gauges: &[Arc<JudgeGauges>],
+    ) {
+        let mut ticks = tokio::time::interval(Duration::from_millis(500));
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = self.stop.stopped() => return,
+            }
+            let held_since = gauges.iter().map(|gauges| gauges.held_since()).min().flatten();
+            if let Some(time) = held_since {
+                intake.retries.forget_before(time);
+            }
+            let beat = async || self.incidents.heartbeat(generation).await;
+            if persist.until_stored(self.incidents.name(), "heartbeat", beat).await.is_err() {
+                return;
+            }
+            let ping = async || self.occurrences.ping().await;
+            if persist.until_stored(self.occurrences.name(), "ping", ping).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The channels between the workers and the lanes.
+struct Channels {
+    outputs: Outputs<Admitted>,
+    rows: Receiver<Delivery<Admitted>>,
+    due: Receiver<Delivery<Due>>,
+    closings: Receiver<Delivery<Closing>>,
+}
+
+impl Channels {
+    fn new(workers: usize) -> Self {
+        let room = IN_FLIGHT_MAX * workers;
+        let ((to_rows, rows), (to_due, due), (to_closings, closings)) = (bounded(room), bounded(room), bounded(room));
+        let outputs = Outputs { rows: to_rows, due: to_due, closings: to_closings };
+        Self { outputs, rows, due, closings }
+    }
+}
+
+fn spawn_lanes<O: OccurrenceStore, I: IncidentStore>(
+    runtime: &Handle,
+    lanes: Arc<Lanes<O, I>>,
+    channels: &Channels,
+    to_commit: &Sender<ToCommit>,
+) -> Vec<std::thread::JoinHandle<()>> {
+    let mut threads: Vec<_> = (0..ROW_LANES)
+        .map(|_| {
+            let (runtime, lanes, rows) = (runtime.clone(), Arc::clone(&lanes), channels.rows.clone());
+            spawn("rows", move || runtime.block_on(lanes.rows(rows)))
+        })
+        .collect();
+    let (handle, of_due, due) = (runtime.clone(), Arc::clone(&lanes), channels.due.clone());
+    threads.push(spawn("incidents", move || handle.block_on(of_due.due(due))));
+    let (handle, closings, to_commit) = (runtime.clone(), channels.closings.clone(), to_commit.clone());
+    threads.push(spawn("closings", move || handle.block_on(lanes.closings(closings, to_commit))));
+    threads
+}
+
+fn spawn_workers(
+    settings: Vec<WorkerSettings<Admitted>>,
+    to_commit: Sender<ToCommit>,
+    stop: Stop,
+) -> timely::communication::WorkerGuards<()> {
+    let config = timely::Config::process(settings.len());
+    let seats: Vec<_> = settings.into_iter().map(|settings| Mutex::new(Some((settings, to_commit.clone())))).collect();
+    drop(to_commit);
+    let run = move |worker: &mut timely::worker::Worker| {
+        let seat = seats[worker.index()].lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (settings, to_commit) = seat.expect("each worker runs once");
+        let durable = |cuts| {
+            // The committer is gone only when the pipeline has ended.
+            let _ = to_commit.send(ToCommit::Cuts(cuts));
+        };
+        run_worker(worker, settings, durable, || stop.is_stopped());
+    };
+    timely::execute(config, run).expect("threads of one process can always talk to each other")
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::thread::JoinHandle<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).expect("the system gives another thread")
+}
+
+/// A number that strangers cannot guess, for the hash tables of this run.
+fn seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(0)
+}
