@@ -1,1 +1,158 @@
-//! x
+//! Postgres: incidents and progress.
+//!
+//! # Promises
+//!
+//! - Every write is one transaction that first locks the pipeline's generation row `FOR SHARE` and compares it
+//!   (decision 8): after a take-over a zombie's write fails as [`Failure::Fenced`] and leaves nothing.
+//! - Every write may be repeated: rows have derived keys, progress never goes back.
+//! - Keys of a write are sorted, so that two writers never wait for each other in a circle.
+//! - A call on a broken connection fails as transient, and the next one connects anew.
+//!
+//! `synchronous_commit` stays on: what was answered is on disk.
+
+mod classify;
+mod connection;
+mod episodes;
+mod incidents;
+mod progress;
+mod schema;
+mod values;
+
+use crate::{Failure, Generation, IncidentStore, Selection, StoreError, StoredIncident};
+use connection::{Connections, Lane};
+use floodmark_model::incident::{IncidentRow, NewIncident, WindowFacts};
+use floodmark_model::progress::Progress;
+use floodmark_model::{EventTime, IncidentId};
+use std::fmt;
+
+/// The store's name in messages and metrics.
+const STORE: &str = "postgres";
+
+/// Incidents and progress of one pipeline in Postgres.
+pub struct PostgresStore {
+    connections: Connections,
+    pipeline: String,
+}
+
+impl PostgresStore {
+    /// A store at this URL (`postgres://user:password@host:port/database?sslmode=...`), for the pipeline of this name.
+    /// Connects when it is first used. `sslmode=require` checks the server's certificate; `prefer`, the default, takes
+    /// any.
+    ///
+    /// # Errors
+    ///
+    /// The URL cannot be read; the message does not repeat it.
+    pub fn new(url: &str, pipeline: &str) -> Result<Self, StoreError> {
+        Ok(Self { connections: Connections::new(url)?, pipeline: pipeline.to_owned() })
+    }
+
+    fn lane(&self, lane: Lane, action: &'static str) -> connection::Call<'_> {
+        self.connections.call(lane, action)
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("pipeline", &self.pipeline).finish_non_exhaustive()
+    }
+}
+
+fn fenced(action: &'static str, ours: Generation, theirs: Option<i64>) -> StoreError {
+    let detail = match theirs {
+        Some(theirs) => format!("generation {} was replaced by {theirs}", ours.0),
+        None => format!("generation {} is unknown: the pipeline's row is gone", ours.0),
+    };
+    StoreError { store: STORE, action, failure: Failure::Fenced, detail }
+}
+
+impl IncidentStore for PostgresStore {
+    fn name(&self) -> &'static str {
+        STORE
+    }
+
+    async fn migrate(&self) -> Result<(), StoreError> {
+        schema::migrate(&self.connections).await
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        let call = self.lane(Lane::Progress, "ping");
+        call.run(async |session| session.query("SELECT 1", &[]).await.map(drop)).await
+    }
+
+    async fn take_over(&self) -> Result<Generation, StoreError> {
+        let call = self.lane(Lane::Progress, "take over");
+        call.run(async |session| progress::take_over(session, &self.pipeline).await).await
+    }
+
+    async fn heartbeat(&self, generation: Generation) -> Result<(), StoreError> {
+        let call = self.lane(Lane::Progress, "heartbeat");
+        let held = call.run(async |session| progress::heartbeat(session, &self.pipeline, generation).await).await?;
+        if held == Some(generation.0) { Ok(()) } else { Err(fenced("heartbeat", generation, held)) }
+    }
+
+    async fn insert_incidents(
+        &self,
+        generation: Generation,
+        incidents: &[NewIncident],
+    ) -> Result<Vec<IncidentId>, StoreError> {
+        let call = self.lane(Lane::Incidents, "insert incidents");
+        let rows = values::NewRows::new(incidents);
+        call.fenced(&self.pipeline, generation, async |session, pipeline| {
+            incidents::insert(session, pipeline, generation, &rows).await
+        })
+        .await
+    }
+
+    async fn existing(&self, ids: &[IncidentId]) -> Result<Vec<IncidentId>, StoreError> {
+        let call = self.lane(Lane::Closings, "look incidents up");
+        call.run(async |session| incidents::existing(session, ids).await).await
+    }
+
+    async fn refresh_incidents(&self, generation: Generation, facts: &[WindowFacts]) -> Result<(), StoreError> {
+        let call = self.lane(Lane::Closings, "write samples");
+        let rows = values::FactRows::new(facts);
+        call.fenced(&self.pipeline, generation, async |session, pipeline| incidents::refresh(session, pipeline, &rows).await)
+            .await
+    }
+
+    async fn close_incidents(
+        &self,
+        generation: Generation,
+        threshold: u32,
+        facts: &[WindowFacts],
+        settled: bool,
+    ) -> Result<(), StoreError> {
+        let call = self.lane(Lane::Closings, "write totals");
+        let rows = values::FactRows::new(facts);
+        let closing = incidents::Closing { generation, threshold, settled };
+        call.fenced(&self.pipeline, generation, async |session, pipeline| {
+            incidents::close(session, pipeline, closing, &rows, facts).await
+        })
+        .await
+    }
+
+    async fn commit(&self, generation: Generation, progress: &Progress) -> Result<(), StoreError> {
+        let call = self.lane(Lane::Progress, "commit progress");
+        call.fenced(&self.pipeline, generation, async |session, pipeline| {
+            progress::commit(session, pipeline, progress).await
+        })
+        .await
+    }
+
+    async fn progress(&self) -> Result<Progress, StoreError> {
+        let call = self.lane(Lane::Progress, "read progress");
+        call.run(async |session| progress::read(session, &self.pipeline).await).await
+    }
+
+    async fn stored_incidents(&self, since: EventTime) -> Result<Vec<StoredIncident>, StoreError> {
+        let call = self.lane(Lane::Closings, "read incidents");
+        let rows = call.run(async |session| incidents::stored(session, since).await).await?;
+        rows.iter().map(values::stored_incident).collect()
+    }
+
+    async fn incidents(&self, selection: &Selection) -> Result<Vec<IncidentRow>, StoreError> {
+        let call = self.lane(Lane::Closings, "read incidents");
+        let rows = call.run(async |session| incidents::select(session, selection).await).await?;
+        rows.iter().map(values::incident_row).collect()
+    }
+}

@@ -1,0 +1,212 @@
+//! Rust values as columns, and back.
+
+use super::STORE;
+use crate::{Failure, StoreError, StoredIncident};
+use floodmark_model::incident::{IncidentRow, NewIncident, Sample, Status, WindowFacts};
+use floodmark_model::{Detection, EventTime, Fingerprint, IncidentId, IncidentKey, TopicId, Window};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio_postgres::Row;
+
+/// Longest message of a sample, in characters.
+const MESSAGE_CHARS_MAX: usize = 1_024;
+
+/// A time as `timestamptz`, exact to the millisecond.
+pub(super) fn stamp(time: EventTime) -> SystemTime {
+    let distance = Duration::from_millis(time.0.unsigned_abs());
+    if time.0 >= 0 { UNIX_EPOCH + distance } else { UNIX_EPOCH - distance }
+}
+
+/// A time that may be unknown.
+pub(super) fn known_stamp(time: EventTime) -> Option<SystemTime> {
+    (time > EventTime::MIN).then(|| stamp(time))
+}
+
+/// A `timestamptz` as a time.
+pub(super) fn time(stamp: SystemTime) -> EventTime {
+    EventTime(match stamp.duration_since(UNIX_EPOCH) {
+        Ok(after) => i64::try_from(after.as_millis()).unwrap_or(i64::MAX),
+        Err(before) => -i64::try_from(before.duration().as_millis()).unwrap_or(i64::MAX),
+    })
+}
+
+/// Postgres holds no NUL: it is shown as U+2400 (Q52).
+fn shown(text: &str) -> String {
+    text.replace('\0', "\u{2400}")
+}
+
+fn samples_json(samples: &[Sample]) -> serde_json::Value {
+    let shown: Vec<_> = samples
+        .iter()
+        .map(|sample| {
+            let message: String = sample.message.chars().take(MESSAGE_CHARS_MAX).collect();
+            Sample { message: self::shown(&message), count: sample.count }
+        })
+        .collect();
+    serde_json::to_value(shown).unwrap_or_default()
+}
+
+/// New incidents by column, sorted by id.
+#[derive(Default)]
+pub(super) struct NewRows {
+    pub(super) keys: Vec<IncidentKey>,
+    pub(super) ids: Vec<String>,
+    pub(super) previous_ids: Vec<String>,
+    pub(super) next_ids: Vec<String>,
+    pub(super) tenants: Vec<String>,
+    pub(super) rules: Vec<String>,
+    pub(super) fingerprints: Vec<String>,
+    pub(super) starts: Vec<SystemTime>,
+    pub(super) ends: Vec<SystemTime>,
+    pub(super) detections: Vec<&'static str>,
+    pub(super) counts: Vec<i64>,
+    pub(super) opened: Vec<SystemTime>,
+    pub(super) samples: Vec<serde_json::Value>,
+}
+
+impl NewRows {
+    pub(super) fn new(incidents: &[NewIncident]) -> Self {
+        let mut sorted: Vec<(String, &NewIncident)> =
+            incidents.iter().map(|incident| (incident.key.id().to_string(), incident)).collect();
+        sorted.sort_by(|left, right| left.0.cmp(&right.0));
+        sorted.dedup_by(|left, right| left.0 == right.0);
+        let mut rows = Self::default();
+        for (id, incident) in sorted {
+            rows.push(id, incident);
+        }
+        rows
+    }
+
+    fn push(&mut self, id: String, incident: &NewIncident) {
+        let key = &incident.key;
+        let sample = incident.message.as_ref().map(|message| Sample { message: message.to_string(), count: 1 });
+        self.ids.push(id);
+        self.previous_ids.push(neighbour(key, key.window.previous()));
+        self.next_ids.push(neighbour(key, key.window.next()));
+        self.tenants.push(shown(&key.tenant));
+        self.rules.push(shown(&key.rule));
+        self.fingerprints.push(key.fingerprint.to_string());
+        self.starts.push(stamp(key.window.start));
+        self.ends.push(stamp(key.window.end()));
+        self.detections.push(incident.detection.name());
+        self.counts.push(incident.count.cast_signed());
+        self.opened.push(stamp(incident.opened_at));
+        self.samples.push(samples_json(sample.as_slice()));
+        self.keys.push(key.clone());
+    }
+}
+
+/// The id of the same key in another window.
+pub(super) fn neighbour(key: &IncidentKey, window: Window) -> String {
+    IncidentKey { window, ..key.clone() }.id().to_string()
+}
+
+/// Facts by column, sorted by id.
+#[derive(Default)]
+pub(super) struct FactRows {
+    pub(super) ids: Vec<String>,
+    pub(super) totals: Vec<i64>,
+    pub(super) first: Vec<Option<SystemTime>>,
+    pub(super) last: Vec<Option<SystemTime>>,
+    pub(super) samples: Vec<serde_json::Value>,
+}
+
+impl FactRows {
+    pub(super) fn new(facts: &[WindowFacts]) -> Self {
+        let mut sorted: Vec<(String, &WindowFacts)> =
+            facts.iter().map(|facts| (facts.key.id().to_string(), facts)).collect();
+        sorted.sort_by(|left, right| left.0.cmp(&right.0));
+        sorted.dedup_by(|left, right| left.0 == right.0);
+        let mut rows = Self::default();
+        for (id, facts) in sorted {
+            let time = |time: EventTime| (facts.total > 0).then(|| stamp(time));
+            rows.ids.push(id);
+            rows.totals.push(facts.total.cast_signed());
+            rows.first.push(time(facts.first_ts));
+            rows.last.push(time(facts.last_ts));
+            rows.samples.push(samples_json(&facts.samples));
+        }
+        rows
+    }
+}
+
+/// A stored incident, as a start needs it.
+pub(super) fn stored_incident(row: &Row) -> Result<StoredIncident, StoreError> {
+    let (start, end) = (time(row.get("window_start")), time(row.get("window_end")));
+    let fingerprint: &str = row.get("fingerprint");
+    Ok(StoredIncident {
+        key: IncidentKey {
+            rule: row.get::<_, &str>("rule").into(),
+            tenant: row.get::<_, &str>("tenant").into(),
+            fingerprint: known(Fingerprint::from_hex(fingerprint), "fingerprint", fingerprint)?,
+            window: Window { start, size_ms: end.0 - start.0 },
+        },
+        is_closed: row.get("is_closed"),
+    })
+}
+
+/// A stored incident, as people see it.
+pub(super) fn incident_row(row: &Row) -> Result<IncidentRow, StoreError> {
+    let maybe = |column: &str| row.get::<_, Option<SystemTime>>(column).map(time);
+    let (detection, status): (&str, &str) = (row.get("detection"), row.get("status"));
+    let samples: serde_json::Value = row.get("samples");
+    Ok(IncidentRow {
+        id: row.get("id"),
+        kind: row.get("kind"),
+        tenant: row.get("tenant"),
+        rule: row.get("rule"),
+        fingerprint: row.get("fingerprint"),
+        window_start: time(row.get("window_start")),
+        window_end: time(row.get("window_end")),
+        detection: known(Detection::from_name(detection), "detection", detection)?,
+        status: known(Status::from_name(status), "status", status)?,
+        count: row.get::<_, i64>("count").cast_unsigned(),
+        total: row.get::<_, Option<i64>>("total").map(i64::cast_unsigned),
+        first_ts: maybe("first_ts"),
+        last_ts: maybe("last_ts"),
+        opened_at: time(row.get("opened_at")),
+        closed_at: maybe("closed_at"),
+        episode_id: row.get("episode_id"),
+        superseded_by: row.get("superseded_by"),
+        samples: known(serde_json::from_value(samples).ok(), "list of samples", "json")?,
+    })
+}
+
+/// An id of 32 hex digits.
+pub(super) fn incident_id(text: &str) -> Option<IncidentId> {
+    u128::from_str_radix(text, 16).ok().map(IncidentId)
+}
+
+/// A topic id as text that Postgres reads as a uuid.
+pub(super) fn topic_id(text: &str) -> Option<TopicId> {
+    let hex: String = text.chars().filter(|letter| *letter != '-').collect();
+    u128::from_str_radix(&hex, 16).ok().map(|bits| TopicId(bits.to_be_bytes()))
+}
+
+/// What only another program can have written.
+fn known<T>(value: Option<T>, what: &str, found: &str) -> Result<T, StoreError> {
+    value.ok_or_else(|| StoreError {
+        store: STORE,
+        action: "read incidents",
+        failure: Failure::Permanent,
+        detail: format!("table incidents holds an unknown {what}: {found:?}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_go_both_ways_to_the_millisecond() {
+        for ms in [0, 1, -1, 1_767_225_600_123, -2_208_988_800_000, 9_223_372_200_000] {
+            assert_eq!(time(stamp(EventTime(ms))), EventTime(ms));
+        }
+        assert_eq!(known_stamp(EventTime::MIN), None);
+    }
+
+    #[test]
+    fn topic_ids_go_both_ways() {
+        let id = TopicId([0xab; 16]);
+        assert_eq!(topic_id(&id.to_string()), Some(id));
+    }
+}
