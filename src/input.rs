@@ -1,4 +1,6 @@
 //! Where records come from: one reading thread for each worker.
 
 pub mod decode;
+pub mod end;
+pub mod files;
 pub mod kafka;

@@ -5,8 +5,12 @@
 
 pub mod cli;
 pub mod config;
+pub mod generate;
 pub mod input;
 pub mod metrics;
 pub mod pipeline;
 pub mod recovery;
 pub mod web;
+
+/// The version, with the commit that it was built from where that is known.
+pub const VERSION: &str = env!("FLOODMARK_VERSION");

@@ -45,6 +45,25 @@ struct SinkLabel {
     action: &'static str,
 }
 
+/// What became of the records of one process, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Figures {
+    /// Records read, each at its own offset.
+    pub read: u64,
+    /// Stored as occurrences.
+    pub stored: u64,
+    /// Client retries.
+    pub retried: u64,
+    /// Counted by no rule.
+    pub unmatched: u64,
+    /// Dead letters.
+    pub dead: u64,
+    /// Occurrences whose window was closed, once for each rule.
+    pub late: u64,
+    /// Records delivered again and ignored.
+    pub redelivered: u64,
+}
+
 /// The metrics of one process.
 pub struct Metrics {
     registry: Registry,
@@ -222,6 +241,22 @@ impl Metrics {
         self.sink_seconds.get_or_create(&label).observe(took.as_secs_f64());
         if failed {
             self.sink_failures.get_or_create(&label).inc();
+        }
+    }
+
+    /// The figures of a summary, as committed.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        self.read_judges();
+        let of = |outcome| self.outcomes.get_or_create(&OutcomeLabel { outcome }).get();
+        Figures {
+            read: self.records.get(),
+            stored: of("stored"),
+            retried: of("retried"),
+            unmatched: of("unmatched"),
+            dead: of("dead"),
+            late: self.late.get(),
+            redelivered: self.redelivered.get(),
         }
     }
 

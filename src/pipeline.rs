@@ -21,10 +21,10 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::recovery::{Recovered, Recovery};
 use budget::{Admitted, Budget};
-use commit::{Pending, SameLog, ToCommit, commit_loop};
+use commit::{Committer, Pending, SameLog, ToCommit};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use floodmark_dataflow::egress::{Delivery, IN_FLIGHT_MAX};
-pub use floodmark_dataflow::epoch::Clock;
+pub use floodmark_dataflow::epoch::{Clock, Epoch};
 use floodmark_dataflow::graph::{Outputs, WorkerSettings, run_worker};
 use floodmark_dataflow::message::{Batch, Closing, Due};
 use floodmark_dataflow::progress::Flow;
@@ -62,6 +62,11 @@ impl Clock for SystemClock {
     }
 }
 
+/// See [`Pipeline::on_incident`].
+pub type OnIncident = dyn Fn(&NewIncident) + Send + Sync;
+/// See [`Pipeline::on_commit`].
+pub type OnCommit = dyn Fn(&Progress, Epoch) + Send + Sync;
+
 /// What a pipeline is made of.
 pub struct Pipeline<O, I> {
     /// Its configuration.
@@ -81,9 +86,9 @@ pub struct Pipeline<O, I> {
     /// Until when the log is known to be the same one.
     pub same_log: Arc<SameLog>,
     /// Told of each new incident.
-    pub on_incident: Option<Arc<dyn Fn(&NewIncident) + Send + Sync>>,
-    /// Told of each commit.
-    pub on_commit: Option<Arc<dyn Fn(&Progress) + Send + Sync>>,
+    pub on_incident: Option<Arc<OnIncident>>,
+    /// Told of each commit, with the latest epoch of which all is durable.
+    pub on_commit: Option<Arc<OnCommit>>,
 }
 
 /// What a reading thread works with.
@@ -271,22 +276,18 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
     ) -> std::thread::JoinHandle<()> {
         let pending = Pending::new(self.config.workers, &recovered.progress);
         let (clock, on_commit) = (Arc::clone(&self.clock), self.on_commit.clone());
-        let commits = commit_loop(
-            Arc::clone(&self.incidents),
-            recovered.generation,
-            pending,
-            Arc::clone(&self.same_log),
-            commits,
-            persist.clone(),
-            move || clock.now_ms(),
-            move |progress| {
+        let (incidents, same_log) = (Arc::clone(&self.incidents), Arc::clone(&self.same_log));
+        let (generation, persist, runtime) = (recovered.generation, persist.clone(), runtime.clone());
+        spawn("committer", move || {
+            let now_ms = || clock.now_ms();
+            let committed = |progress: &Progress, epoch| {
                 if let Some(tell) = &on_commit {
-                    tell(progress);
+                    tell(progress, epoch);
                 }
-            },
-        );
-        let runtime = runtime.clone();
-        spawn("committer", move || runtime.block_on(commits))
+            };
+            let committer = Committer { incidents, generation, same_log, persist };
+            runtime.block_on(committer.run(pending, commits, now_ms, committed));
+        })
     }
 
     /// Heartbeats, a look at the occurrence store, and what the retry filter may forget; until the pipeline ends.

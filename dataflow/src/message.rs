@@ -55,6 +55,8 @@ pub enum SourceWatermark {
     At(EventTime),
     /// It has no partition that is not idle.
     Idle,
+    /// All its partitions are read to their end for good (Q53): the greatest of their watermarks.
+    Finished(EventTime),
 }
 
 /// Sent by every source to every worker, with each epoch, in the stream of its records (design, decision 2).
@@ -96,9 +98,13 @@ pub enum Reading {
     /// Records are expected: the partition's watermark counts.
     Active,
     /// T-4: read to its end, and silent for `idle_after`. The claim runs out by itself at this time of the clock, in
-    /// milliseconds, so that a reading thread which is stuck need not take it back. `i64::MAX` is a finished file
-    /// (Q53).
+    /// milliseconds, so that a reading thread which is stuck need not take it back.
     IdleUntil(i64),
+}
+
+impl Reading {
+    /// Read to its end for good (Q53): such a partition never holds the watermark again.
+    pub const FINISHED: Self = Self::IdleUntil(i64::MAX);
 }
 
 /// The state of one partition after a batch.

@@ -86,8 +86,8 @@ pub struct FingerprintInput<'a> {
 
 /// Computes the fingerprint.
 ///
-/// There are three classes of levels: error and fatal; warn; and all below. A failure that is logged as `error` while
-/// it is retried and as `fatal` at the last try is one bug; a warning with the same words is mostly another place.
+/// There are two classes of levels: warn and above, and all below. A failure that is logged as `warn` while it is
+/// retried and as `error` at the last try is one bug.
 #[must_use]
 pub fn compute(input: &FingerprintInput<'_>) -> Fingerprint {
     let mut key = KeyHasher::new("fingerprint");
@@ -123,8 +123,7 @@ const MASK_SLACK: usize = 32;
 fn level_class(level: Level) -> u8 {
     match level {
         Level::Trace | Level::Debug | Level::Info => 0,
-        Level::Warn => 1,
-        Level::Error | Level::Fatal => 2,
+        Level::Warn | Level::Error | Level::Fatal => 1,
     }
 }
 

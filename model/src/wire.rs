@@ -7,6 +7,7 @@ mod assemble;
 mod fields;
 pub mod json;
 pub mod mapping;
+pub mod text;
 
 pub use assemble::{DEFAULT_TENANT, EVENT_ID_BYTES_MAX, TENANT_BYTES_MAX, assemble};
 

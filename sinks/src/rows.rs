@@ -15,6 +15,7 @@ pub use decode::{DeadLetters, MalformedRow, Occurrences, decode_dead_letters, de
 use bytes::Bytes;
 use floodmark_model::{DeadLetter, EventTime, Occurrence};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The encoded columns of `occurrences` and `unmatched`, in order. Columns that ClickHouse fills itself (when the row
@@ -141,6 +142,22 @@ impl Rows {
             }
         }
         Bytes::from_owner(Shared(Arc::clone(&self.bytes)))
+    }
+
+    /// Takes rows out again. Each range is that of one row, as [`Self::bytes`] had it around the push; in order.
+    pub fn cut(&mut self, rows: &[Range<usize>]) {
+        if rows.is_empty() {
+            return;
+        }
+        let bytes = Arc::make_mut(&mut self.bytes);
+        let mut kept = rows[0].start;
+        for (index, row) in rows.iter().enumerate() {
+            let next = rows.get(index + 1).map_or(bytes.len(), |next| next.start);
+            bytes.copy_within(row.end..next, kept);
+            kept += next - row.end;
+        }
+        bytes.truncate(kept);
+        self.count -= rows.len();
     }
 
     fn push(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {

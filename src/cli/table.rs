@@ -7,7 +7,7 @@ use floodmark_model::EventTime;
 /// A table with these headings that fits the terminal.
 pub fn table(headings: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic).set_header(headings);
+    table.load_style(UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic).set_header(headings);
     table
 }
 
@@ -15,6 +15,12 @@ pub fn table(headings: &[&str]) -> Table {
 pub fn time(time: EventTime) -> String {
     jiff::Timestamp::from_millisecond(time.0)
         .map_or_else(|_| format!("{} ms", time.0), |stamp| format!("{stamp:.0}"))
+}
+
+/// The time of day, to the millisecond.
+pub fn clock(time: EventTime) -> String {
+    jiff::Timestamp::from_millisecond(time.0)
+        .map_or_else(|_| format!("{} ms", time.0), |stamp| stamp.strftime("%H:%M:%S%.3f").to_string())
 }
 
 /// Text on one line, cut to a width, without control characters: what a message holds must not move the cursor.

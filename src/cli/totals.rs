@@ -43,13 +43,17 @@ async fn read(store: &impl OccurrenceStore, rules: &[Rule], selection: &Selectio
     Ok(rows)
 }
 
+fn show(rows: &[TotalRow]) -> String {
+    let sum: u64 = rows.iter().map(|row| row.total).sum();
+    format!("{}\n{} windows, {sum} occurrences", table(rows), rows.len())
+}
+
 /// The totals as a table.
-pub(super) fn show(rows: &[TotalRow]) -> String {
+pub(super) fn table(rows: &[TotalRow]) -> comfy_table::Table {
     let mut shown = table::table(&["window", "tenant", "rule", "fingerprint", "total"]);
     for row in rows {
         let window = table::time(row.window_start);
         shown.add_row([window, row.tenant.clone(), row.rule.clone(), row.fingerprint.clone(), row.total.to_string()]);
     }
-    let sum: u64 = rows.iter().map(|row| row.total).sum();
-    format!("{shown}\n{} windows, {sum} occurrences", rows.len())
+    shown
 }

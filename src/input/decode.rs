@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use floodmark_model::wire::mapping::{Mapping, decode_mapped};
+use floodmark_model::wire::text::{self, Framing, TextFormat};
 use floodmark_model::wire::{DecodeSettings, Rejected, json};
 use floodmark_model::{Occurrence, RawRecord};
 
@@ -9,19 +10,37 @@ use floodmark_model::{Occurrence, RawRecord};
 #[derive(Clone, Debug)]
 pub struct Decoder {
     settings: DecodeSettings,
-    mapping: Option<Mapping>,
+    format: Format,
+}
+
+#[derive(Clone, Debug)]
+enum Format {
+    Own,
+    Mapped(Mapping),
+    Text(TextFormat),
 }
 
 impl Decoder {
     /// JSON, through the configured mapping where there is one.
     #[must_use]
     pub fn json(config: &Config) -> Self {
-        let settings = DecodeSettings {
-            max_record_bytes: config.limits.max_record_bytes,
-            max_future_ms: config.time.max_future_ms,
-            zone: config.time.zone.clone(),
-        };
-        Self { settings, mapping: config.mapping.clone() }
+        let format = config.mapping.clone().map_or(Format::Own, Format::Mapped);
+        Self { settings: settings(config), format }
+    }
+
+    /// Records of a text log.
+    #[must_use]
+    pub fn text(config: &Config, format: TextFormat) -> Self {
+        Self { settings: settings(config), format: Format::Text(format) }
+    }
+
+    /// How a stream of such records is cut into them.
+    #[must_use]
+    pub fn framing(&self) -> Framing {
+        match &self.format {
+            Format::Text(format) => Framing::Text(format.clone()),
+            Format::Own | Format::Mapped(_) => Framing::Lines,
+        }
     }
 
     /// Reads one record; `None` where the configuration filters it out.
@@ -30,9 +49,18 @@ impl Decoder {
     ///
     /// When the record is a dead letter.
     pub fn decode<'a>(&'a self, record: RawRecord<'a>) -> Result<Option<Occurrence<'a>>, Rejected> {
-        match &self.mapping {
-            Some(mapping) => decode_mapped(record, mapping, &self.settings),
-            None => json::decode(record, &self.settings).map(Some),
+        match &self.format {
+            Format::Own => json::decode(record, &self.settings).map(Some),
+            Format::Mapped(mapping) => decode_mapped(record, mapping, &self.settings),
+            Format::Text(format) => text::decode(record, format, &self.settings).map(Some),
         }
+    }
+}
+
+fn settings(config: &Config) -> DecodeSettings {
+    DecodeSettings {
+        max_record_bytes: config.limits.max_record_bytes,
+        max_future_ms: config.time.max_future_ms,
+        zone: config.time.zone.clone(),
     }
 }

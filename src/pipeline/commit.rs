@@ -3,7 +3,7 @@
 use crate::metrics::Metrics;
 use crate::pipeline::persist::{Ended, Persist};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use floodmark_dataflow::epoch::EPOCH_MS;
+use floodmark_dataflow::epoch::{EPOCH_MS, Epoch};
 use floodmark_dataflow::progress::Cut;
 use floodmark_model::EventTime;
 use floodmark_model::progress::{PartitionKey, PartitionProgress, Progress, Tallies};
@@ -62,8 +62,10 @@ pub struct Pending {
     waiting: VecDeque<Cut>,
     ready: Progress,
     closed_by_worker: Vec<Option<EventTime>>,
-    /// The tallies as last counted in metrics.
-    tallied: Progress,
+    /// The latest epoch of which a cut was taken.
+    epoch: Epoch,
+    /// What is stored.
+    stored: Progress,
 }
 
 impl Pending {
@@ -74,7 +76,8 @@ impl Pending {
             waiting: VecDeque::new(),
             ready: Progress { settings_hash: stored.settings_hash, ..Progress::default() },
             closed_by_worker: vec![None; workers],
-            tallied: stored.clone(),
+            epoch: 0,
+            stored: stored.clone(),
         }
     }
 
@@ -96,11 +99,12 @@ impl Pending {
     /// What can be written now; `None` when there is nothing.
     pub fn take(&mut self, same_log: &SameLog) -> Option<Progress> {
         // Workers' cuts are interleaved: each partition's own are in order.
-        let (ready, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|cut| same_log.covers(cut));
+        let (ready, waiting): (VecDeque<_>, _) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|cut| same_log.covers(cut));
         self.waiting = waiting;
-        let ready: Vec<Cut> = ready;
-        for (key, progress) in ready.into_iter().flat_map(|cut| cut.partitions) {
-            self.merge(key, progress);
+        for cut in ready {
+            self.epoch = self.epoch.max(cut.epoch);
+            cut.partitions.into_iter().for_each(|(key, progress)| self.merge(key, progress));
         }
         if self.ready.partitions.is_empty() && self.ready.closed.is_none() {
             return None;
@@ -121,10 +125,17 @@ impl Pending {
             .or_insert(progress);
     }
 
-    /// Counts in metrics what a commit has added.
-    fn count(&mut self, committed: &Progress, metrics: &Metrics, now_ms: i64) {
-        for (key, progress) in &committed.partitions {
-            let before = self.tallied.partitions.insert(*key, *progress).map_or(Tallies::default(), |p| p.tallies);
+    /// Whether storing this would change anything: idle partitions say the same in every epoch.
+    fn is_news(&self, progress: &Progress) -> bool {
+        progress.closed > self.stored.closed
+            || progress.partitions.iter().any(|(key, progress)| self.stored.partitions.get(key) != Some(progress))
+    }
+
+    /// Notes what has been stored, and counts in metrics what that has added.
+    fn committed(&mut self, progress: &Progress, metrics: &Metrics, now_ms: i64) {
+        self.stored.closed = self.stored.closed.max(progress.closed);
+        for (key, progress) in &progress.partitions {
+            let before = self.stored.partitions.insert(*key, *progress).map_or(Tallies::default(), |p| p.tallies);
             let now = progress.tallies;
             metrics.tallied(Tallies {
                 stored: now.stored.saturating_sub(before.stored),
@@ -142,33 +153,49 @@ impl Pending {
 /// How often progress is written at the most.
 const COMMIT_EVERY: Duration = Duration::from_millis(EPOCH_MS as u64);
 
-/// Writes progress until the channel or the pipeline ends; tells `committed` of every commit.
-pub async fn commit_loop<I: IncidentStore>(
-    incidents: Arc<I>,
-    generation: Generation,
-    mut pending: Pending,
-    same_log: Arc<SameLog>,
-    channel: Receiver<ToCommit>,
-    persist: Persist,
-    now_ms: impl Fn() -> i64,
-    mut committed: impl FnMut(&Progress),
-) {
-    loop {
-        match channel.recv_timeout(COMMIT_EVERY) {
-            Ok(first) => {
-                pending.add(first);
-                channel.try_iter().for_each(|next| pending.add(next));
+/// Writes progress for one pipeline.
+pub struct Committer<I> {
+    /// Where it is written.
+    pub incidents: Arc<I>,
+    /// This process's generation.
+    pub generation: Generation,
+    /// What may be written.
+    pub same_log: Arc<SameLog>,
+    /// How the store is called.
+    pub persist: Persist,
+}
+
+impl<I: IncidentStore> Committer<I> {
+    /// Writes until the channel or the pipeline ends. Tells `committed` what is durable, with the latest epoch of which
+    /// all is.
+    pub async fn run(
+        &self,
+        mut pending: Pending,
+        channel: Receiver<ToCommit>,
+        now_ms: impl Fn() -> i64,
+        mut committed: impl FnMut(&Progress, Epoch),
+    ) {
+        loop {
+            match channel.recv_timeout(COMMIT_EVERY) {
+                Ok(first) => {
+                    pending.add(first);
+                    channel.try_iter().for_each(|next| pending.add(next));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
             }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
+            let Some(progress) = pending.take(&self.same_log) else { continue };
+            if pending.is_news(&progress) && self.write(&progress).await.is_err() {
+                return;
+            }
+            pending.committed(&progress, &self.persist.metrics, now_ms());
+            committed(&progress, pending.epoch);
         }
-        let Some(progress) = pending.take(&same_log) else { continue };
-        let write = async || incidents.commit(generation, &progress).await;
-        let Ok(()): Result<(), Ended> = persist.until_stored(incidents.name(), "commit progress", write).await else {
-            return;
-        };
-        pending.count(&progress, &persist.metrics, now_ms());
-        committed(&progress);
+    }
+
+    async fn write(&self, progress: &Progress) -> Result<(), Ended> {
+        let write = async || self.incidents.commit(self.generation, progress).await;
+        self.persist.until_stored(self.incidents.name(), "commit progress", write).await
     }
 }
 
@@ -196,6 +223,19 @@ mod tests {
         let progress = pending.take(&SameLog::always()).expect("something");
         assert_eq!(offsets(&progress), [20, 5]);
         assert_eq!(pending.take(&SameLog::always()), None);
+    }
+
+    #[test]
+    fn what_is_stored_is_not_written_again() {
+        let mut pending = Pending::new(1, &Progress::default());
+        let mut next = |next_offset| {
+            pending.add(ToCommit::Cuts(vec![cut(1, 0, next_offset)]));
+            let progress = pending.take(&SameLog::always()).expect("a cut");
+            let is_news = pending.is_news(&progress);
+            pending.committed(&progress, &Metrics::default(), 0);
+            is_news
+        };
+        assert_eq!([next(10), next(10), next(11)], [true, false, true]);
     }
 
     #[test]

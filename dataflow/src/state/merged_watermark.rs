@@ -10,6 +10,8 @@ use floodmark_model::EventTime;
 /// - It never goes back.
 /// - Nothing advances before every source's first control record.
 /// - When every source is idle it advances as the clock does, from where it stood: never a jump to today.
+/// - When every source is finished it stands at the greatest of their watermarks, as if the last one had been read
+///   alone: the end of the input is not the end of time (T-5).
 pub struct MergedWatermark {
     sources: Vec<Option<Said>>,
     merged: Option<EventTime>,
@@ -47,7 +49,18 @@ impl MergedWatermark {
             return self.merged;
         }
         let said = || self.sources.iter().flatten();
-        if said().all(|source| source.watermark == SourceWatermark::Idle) {
+        let holds = |source: &Said| matches!(source.watermark, SourceWatermark::Holding | SourceWatermark::At(_));
+        let finished = said().filter_map(|source| match source.watermark {
+            SourceWatermark::Finished(watermark) => Some(watermark),
+            _ => None,
+        });
+        let finished = finished.max();
+        if finished.is_some() && !said().any(holds) {
+            self.idle_clock_ms = None;
+            self.merged = self.merged.max(finished);
+            return self.merged;
+        }
+        if !said().any(holds) {
             let clock_ms = said().map(|source| source.clock_ms).min().unwrap_or(0);
             let passed_ms = self.idle_clock_ms.map_or(0, |before| (clock_ms - before).max(0));
             self.idle_clock_ms = Some(self.idle_clock_ms.map_or(clock_ms, |before| before.max(clock_ms)));
@@ -57,7 +70,7 @@ impl MergedWatermark {
         self.idle_clock_ms = None;
         let least = said()
             .filter_map(|source| match source.watermark {
-                SourceWatermark::Idle => None,
+                SourceWatermark::Idle | SourceWatermark::Finished(_) => None,
                 SourceWatermark::Holding => Some(EventTime::MIN),
                 SourceWatermark::At(time) => Some(time),
             })
@@ -70,7 +83,7 @@ impl MergedWatermark {
 
 #[cfg(test)]
 mod tests {
-    use super::SourceWatermark::{At, Holding, Idle};
+    use super::SourceWatermark::{At, Finished, Holding, Idle};
     use super::*;
 
     fn say(merged: &mut MergedWatermark, source: u32, watermark: SourceWatermark, clock_ms: i64) -> Option<i64> {
@@ -128,5 +141,16 @@ mod tests {
         let mut merged = MergedWatermark::new(1, None);
         assert_eq!(say(&mut merged, 0, Idle, 0), None);
         assert_eq!(say(&mut merged, 0, Idle, 5_000), None);
+    }
+
+    #[test]
+    fn q53_when_all_is_read_it_stands_at_the_greatest_and_ignores_the_clock() {
+        let mut merged = MergedWatermark::new(3, None);
+        say(&mut merged, 0, Idle, 0);
+        say(&mut merged, 1, Finished(EventTime(900)), 0);
+        assert_eq!(say(&mut merged, 2, At(EventTime(300)), 0), Some(300), "what is finished holds nothing, and lifts nothing");
+        assert_eq!(say(&mut merged, 2, Finished(EventTime(400)), 0), Some(900));
+        assert_eq!(say(&mut merged, 0, Idle, 5_000), Some(900));
+        assert_eq!(say(&mut merged, 2, Finished(EventTime(400)), 5_000), Some(900));
     }
 }

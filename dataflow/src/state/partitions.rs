@@ -61,7 +61,16 @@ impl Partitions {
                 Some(watermark) => least = Some(least.map_or(watermark, |least: EventTime| least.min(watermark))),
             }
         }
-        least.map_or(SourceWatermark::Idle, SourceWatermark::At)
+        match least {
+            Some(least) => SourceWatermark::At(least),
+            None => self.finished().map_or(SourceWatermark::Idle, SourceWatermark::Finished),
+        }
+    }
+
+    /// The greatest watermark, once every partition is read to its end for good.
+    fn finished(&self) -> Option<EventTime> {
+        let all = self.known.values().all(|partition| partition.update.reading == Reading::FINISHED);
+        all.then(|| self.known.values().filter_map(|partition| partition.watermark).max()).flatten()
     }
 
     /// How far the partitions that changed since the last call have been read. An idle partition's watermark is the
@@ -126,6 +135,18 @@ mod tests {
         assert_eq!(partitions.watermark(0), SourceWatermark::At(EventTime(70)));
         partitions.update(update(2, Some(70), IDLE));
         partitions.update(update(0, Some(1_000), IDLE));
+        assert_eq!(partitions.watermark(0), SourceWatermark::Idle);
+    }
+
+    #[test]
+    fn q53_finished_partitions_say_how_far_they_came() {
+        let mut partitions = Partitions::new(0);
+        partitions.assign(update(0, Some(1_000), Reading::FINISHED), None);
+        partitions.assign(update(1, Some(2_000), Reading::Active), None);
+        assert_eq!(partitions.watermark(0), SourceWatermark::At(EventTime(2_000)));
+        partitions.update(update(1, Some(1_500), Reading::FINISHED));
+        assert_eq!(partitions.watermark(0), SourceWatermark::Finished(EventTime(2_000)));
+        partitions.update(update(1, Some(2_000), IDLE));
         assert_eq!(partitions.watermark(0), SourceWatermark::Idle);
     }
 

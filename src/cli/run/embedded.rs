@@ -1,0 +1,155 @@
+//! Running embedded: files or streams into one SQLite file, to their end.
+
+use super::process::Process;
+use super::settle::settle;
+use super::summary::Summary;
+use crate::cli::Failure;
+use crate::config::Config;
+use crate::input::decode::Decoder;
+use crate::input::end::EndOfInput;
+use crate::input::files::{BytesRead, FileSettings, FilesInput, Found, OpenError, Stream, find, stream_input};
+use crate::pipeline::commit::SameLog;
+use crate::pipeline::stop::{Ending, Stop};
+use crate::pipeline::{Clock, OnIncident, Pipeline, SystemClock};
+use floodmark_model::RecordTime;
+use floodmark_model::progress::Progress;
+use floodmark_model::wire::text::TextFormat;
+use floodmark_sinks::sqlite::SqliteStore;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// An embedded run.
+pub struct Embedded {
+    /// Its configuration.
+    pub config: Config,
+    /// The SQLite file.
+    pub store: PathBuf,
+    /// What is read.
+    pub inputs: Inputs,
+    /// Told of each new incident.
+    pub on_incident: Option<Arc<OnIncident>>,
+    /// Whether a progress bar is shown, where stderr is a terminal.
+    pub shows_progress: bool,
+}
+
+/// What an embedded run reads.
+pub enum Inputs {
+    /// What `--input` and `--format` name; `None` is JSON.
+    Named {
+        /// Paths, patterns, or `-`.
+        patterns: Vec<String>,
+        /// How it is written.
+        format: Option<TextFormat>,
+    },
+    /// JSON from within this process.
+    Stream(Stream),
+}
+
+impl Embedded {
+    /// Reads to the end, settles, and says what was found; or ends early when it is told to.
+    pub fn run(self) -> Result<Summary, Failure> {
+        let started = Instant::now();
+        let store = SqliteStore::open(&self.store).map_err(Failure::dependency)?;
+        let process = Process::start(&self.config)?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let now = RecordTime(clock.now_ms());
+        let (found, decoder) = process.runtime.block_on(find_inputs(&store, self.inputs, now, &self.config))?;
+        let bytes_read = Arc::new(BytesRead::default());
+        let shown = show_progress(self.shows_progress, found.bytes, &bytes_read);
+        let config = Arc::new(self.config);
+        let mut inputs = Some(found.inputs);
+        let ending = process.run(|stop: Stop| {
+            let Some(inputs) = inputs.take() else {
+                return Err(Failure::dependency("the store failed while it was read: run again, nothing is lost"));
+            };
+            if inputs.is_empty() {
+                return Ok(Ending::Finished);
+            }
+            let end = Arc::new(EndOfInput::new(inputs.len(), stop.clone()));
+            let committed = Arc::clone(&end);
+            let mut files = Some(FilesInput {
+                inputs,
+                decoder: decoder.clone(),
+                max_record_bytes: config.limits.max_record_bytes,
+                end,
+                bytes_read: Arc::clone(&bytes_read),
+                clock: Arc::clone(&clock),
+            });
+            let pipeline = Pipeline {
+                config: Arc::clone(&config),
+                occurrences: Arc::new(store.clone()),
+                incidents: Arc::new(store.clone()),
+                clock: Arc::clone(&clock),
+                metrics: Arc::clone(&process.metrics),
+                health: Arc::clone(&process.health),
+                stop,
+                same_log: SameLog::always(),
+                on_incident: self.on_incident.clone(),
+                on_commit: Some(Arc::new(move |progress: &Progress, epoch| committed.committed(progress, epoch))),
+            };
+            let mut readers = |_: &Progress, workers, forget: &mut dyn FnMut() -> _| {
+                files.take().expect("readers are made once for each pipeline").readers(workers, forget)
+            };
+            Ok(pipeline.run(process.runtime.handle(), &mut readers))
+        })?;
+        shown.finish_and_clear();
+        let is_complete = matches!(ending, Ending::Finished);
+        process.runtime.block_on(async {
+            if is_complete {
+                settle(&store, &config.rules).await.map_err(Failure::dependency)?;
+            }
+            let figures = process.metrics.figures();
+            Summary::read(&store, &config.rules, self.store, figures, is_complete, started.elapsed())
+                .await
+                .map_err(Failure::dependency)
+        })
+    }
+}
+
+async fn find_inputs(
+    store: &SqliteStore,
+    inputs: Inputs,
+    now: RecordTime,
+    config: &Config,
+) -> Result<(Found, Decoder), Failure> {
+    let failed = |error| match error {
+        OpenError::Usage(text) => Failure::usage(text),
+        OpenError::Store(error) => Failure::dependency(error),
+    };
+    match inputs {
+        Inputs::Named { patterns, format } => {
+            if patterns.is_empty() {
+                return Err(Failure::usage("--embedded needs --input: files, a pattern, or - for standard input"));
+            }
+            let decoder =
+                format.map_or_else(|| Decoder::json(config), |format| Decoder::text(config, format));
+            let found = find(store, FileSettings { patterns: &patterns, now }).await.map_err(failed)?;
+            Ok((found, decoder))
+        }
+        Inputs::Stream(stream) => {
+            let input = stream_input(store, stream, Path::new("generated"), now).await.map_err(failed)?;
+            Ok((Found { inputs: input.into_iter().collect(), bytes: None }, Decoder::json(config)))
+        }
+    }
+}
+
+/// A bar over the bytes of all files; hidden where stderr is no terminal.
+fn show_progress(is_shown: bool, bytes: Option<u64>, bytes_read: &Arc<BytesRead>) -> ProgressBar {
+    let (true, Some(bytes)) = (is_shown, bytes) else { return ProgressBar::hidden() };
+    let style = "{bar:40} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {eta} left";
+    let bar = ProgressBar::new(bytes).with_style(ProgressStyle::with_template(style).expect("the template is right"));
+    let (shown, read) = (bar.clone(), Arc::downgrade(bytes_read));
+    let thread = std::thread::Builder::new().name("progress".into()).spawn(move || {
+        while let Some(read) = read.upgrade()
+            && !shown.is_finished()
+        {
+            shown.set_position(read.get());
+            std::thread::park_timeout(Duration::from_millis(100));
+        }
+    });
+    // Without the thread the bar stands still, and everything else goes on.
+    drop(thread);
+    bar
+}

@@ -1,0 +1,68 @@
+//! Running from Kafka into Postgres and ClickHouse, until somebody ends it.
+
+use super::process::Process;
+use crate::cli::{Failure, stores};
+use crate::config::Config;
+use crate::input::kafka::KafkaInput;
+use crate::pipeline::commit::SameLog;
+use crate::pipeline::stop::Stop;
+use crate::pipeline::{Clock, OnCommit, Pipeline, SystemClock};
+use floodmark_kafka::{GroupOffsets, KafkaSettings};
+use floodmark_model::progress::Progress;
+use std::sync::Arc;
+
+pub(super) fn run(config: Config) -> Result<(), Failure> {
+    if config.kafka.brokers.is_empty() {
+        return Err(Failure::usage(
+            "kafka.brokers is not configured: give --brokers host:9092, set FLOODMARK_BROKERS, or write it into the \
+             file of --config (or use --embedded, which needs no server)",
+        ));
+    }
+    let config = Arc::new(config);
+    let settings = KafkaSettings::new(&*config.kafka.brokers, "floodmark", config.kafka.client.clone())
+        .map_err(|error| Failure::usage(format!("configuration: kafka: {error}")))?;
+    let postgres = Arc::new(stores::postgres(&config)?);
+    let clickhouse = Arc::new(stores::clickhouse(&config)?);
+    let process = Process::start(&config)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    process.run(|stop: Stop| {
+        let same_log = SameLog::unknown();
+        let input = Arc::new(KafkaInput {
+            config: Arc::clone(&config),
+            settings: settings.clone(),
+            health: Arc::clone(&process.health),
+            metrics: Arc::clone(&process.metrics),
+            stop: stop.clone(),
+            same_log: Arc::clone(&same_log),
+            clock: Arc::clone(&clock),
+        });
+        let offsets = input.group_offsets().map_err(Failure::dependency)?;
+        let pipeline = Pipeline {
+            config: Arc::clone(&config),
+            occurrences: Arc::clone(&clickhouse),
+            incidents: Arc::clone(&postgres),
+            clock: Arc::clone(&clock),
+            metrics: Arc::clone(&process.metrics),
+            health: Arc::clone(&process.health),
+            stop,
+            same_log,
+            on_incident: None,
+            on_commit: Some(show_lag(offsets, config.kafka.topic.clone())),
+        };
+        let mut readers = |progress: &Progress, workers, forget: &mut dyn FnMut() -> _| {
+            input.readers(progress, workers, forget)
+        };
+        Ok(pipeline.run(process.runtime.handle(), &mut readers))
+    })?;
+    Ok(())
+}
+
+/// Tells Kafka what is committed, for the tools that show lag.
+fn show_lag(offsets: GroupOffsets, topic: String) -> Arc<OnCommit> {
+    Arc::new(move |progress, _| {
+        let next = progress.partitions.iter().map(|(key, progress)| (key.partition, progress.next_offset));
+        if let Err(error) = offsets.commit(&topic, next) {
+            tracing::debug!(%error, "the group's offsets are not shown");
+        }
+    })
+}

@@ -1,0 +1,73 @@
+//! What an embedded run says at its end.
+
+use crate::cli::incidents;
+use crate::metrics::Figures;
+use floodmark_model::Rule;
+use floodmark_model::incident::IncidentRow;
+use floodmark_sinks::{IncidentStore, OccurrenceStore, Selection, StoreError};
+use serde::Serialize;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The summary of an embedded run. Counts are of this run; incidents and occurrences are all that the store holds.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// The SQLite file.
+    store: PathBuf,
+    /// Whether the input was read to its end.
+    complete: bool,
+    /// How long it took, in seconds.
+    seconds: f64,
+    /// What became of records.
+    records: Figures,
+    /// Distinct occurrences in the store that a rule counts, once for each rule.
+    occurrences: u64,
+    /// The incidents in the store.
+    incidents: Vec<IncidentRow>,
+}
+
+impl Summary {
+    /// Reads it from the store.
+    pub async fn read(
+        store: &(impl OccurrenceStore + IncidentStore),
+        rules: &[Rule],
+        path: PathBuf,
+        records: Figures,
+        complete: bool,
+        took: Duration,
+    ) -> Result<Self, StoreError> {
+        let everything = Selection::default();
+        let mut occurrences = 0;
+        for rule in rules {
+            occurrences += store.totals(rule, &everything).await?.iter().map(|row| row.total).sum::<u64>();
+        }
+        let incidents = store.incidents(&everything).await?;
+        Ok(Self { store: path, complete, seconds: took.as_secs_f64(), records, occurrences, incidents })
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Figures { read, stored, retried, unmatched, dead, late, redelivered: _ } = self.records;
+        if !self.incidents.is_empty() {
+            writeln!(f, "{}\n", incidents::show(&self.incidents))?;
+        }
+        if !self.complete {
+            writeln!(f, "stopped before the end of the input: run it again to go on from here")?;
+        }
+        writeln!(
+            f,
+            "{read} records read in {:.1} s: {stored} stored ({late} of them late), {retried} client retries, {unmatched} \
+             that no rule counts, {dead} that cannot be read",
+            self.seconds
+        )?;
+        write!(
+            f,
+            "{} occurrences and {} incidents in {}",
+            self.occurrences,
+            self.incidents.len(),
+            self.store.display()
+        )
+    }
+}

@@ -1,0 +1,128 @@
+//! Reading files and streams that end: each is a partition, and a record's offset is its first byte (design,
+//! decision 14).
+//!
+//! The file whose last event is oldest is read next, so that files of one time go side by side and windows close while
+//! they are read. A file that has been read to its end holds nothing back (Q53).
+
+mod open;
+mod reader;
+mod stream;
+
+pub use open::{FileSettings, Found, OpenError, find, stream_input};
+pub use stream::{Sender, Stream, channel};
+
+use crate::input::decode::Decoder;
+use crate::input::end::EndOfInput;
+use crate::pipeline::persist::Ended;
+use crate::pipeline::{Clock, Reader};
+use floodmark_model::progress::{PartitionKey, Progress};
+use floodmark_model::{RecordTime, TopicId};
+use reader::FilesReader;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+
+/// How far the reading of all inputs has come, in bytes.
+#[derive(Debug, Default)]
+pub struct BytesRead(AtomicU64);
+
+impl BytesRead {
+    /// Bytes read, counted from the beginning of each file.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// One input, known to the store.
+pub struct Input {
+    /// Its records' topic id.
+    pub id: TopicId,
+    /// For messages.
+    pub name: PathBuf,
+    /// Where its bytes come from.
+    pub source: Source,
+}
+
+/// Where bytes come from.
+pub enum Source {
+    /// A file. The record time of all its records is the moment of its first reading.
+    File {
+        /// That moment.
+        first_read: RecordTime,
+    },
+    /// A stream, such as standard input. The record time is the moment at which a record was read.
+    Stream(Stream),
+}
+
+/// The inputs of one run.
+pub struct FilesInput {
+    /// What is read.
+    pub inputs: Vec<Input>,
+    /// How records are read.
+    pub decoder: Decoder,
+    /// Longest record in bytes.
+    pub max_record_bytes: usize,
+    /// Told of every input that has ended.
+    pub end: Arc<EndOfInput>,
+    /// Counts what has been read.
+    pub bytes_read: Arc<BytesRead>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl FilesInput {
+    /// A reader for each worker; input `i` belongs to worker `i % workers`. What was read of a stream and not
+    /// committed cannot be read again as it was, so its rows are forgotten first.
+    ///
+    /// # Errors
+    ///
+    /// When the pipeline has ended meanwhile.
+    pub fn readers(
+        self,
+        workers: usize,
+        forget_uncommitted: &mut dyn FnMut() -> Result<(), Ended>,
+    ) -> Result<Vec<Box<dyn Reader>>, Ended> {
+        if self.inputs.iter().any(|input| matches!(input.source, Source::Stream(_))) {
+            forget_uncommitted()?;
+        }
+        let mut of_worker: Vec<Vec<Input>> = (0..workers).map(|_| Vec::new()).collect();
+        for (index, input) in self.inputs.into_iter().enumerate() {
+            of_worker[index % workers].push(input);
+        }
+        let reader = |inputs| -> Box<dyn Reader> {
+            Box::new(FilesReader {
+                inputs,
+                decoder: self.decoder.clone(),
+                max_record_bytes: self.max_record_bytes,
+                end: Arc::clone(&self.end),
+                bytes_read: Arc::clone(&self.bytes_read),
+                clock: Arc::clone(&self.clock),
+            })
+        };
+        Ok(of_worker.into_iter().map(reader).collect())
+    }
+}
+
+fn key(id: TopicId) -> PartitionKey {
+    PartitionKey { topic_id: id, partition: 0 }
+}
+
+/// Where reading goes on.
+fn start_offset(progress: &Progress, id: TopicId) -> u64 {
+    progress.partitions.get(&key(id)).map_or(0, |stored| u64::try_from(stored.next_offset).unwrap_or(0))
+}
+
+fn open(path: &Path, offset: u64) -> io::Result<File> {
+    use std::io::{Seek, SeekFrom};
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(offset))?;
+    Ok(file)
+}

@@ -1,0 +1,141 @@
+//! From what `--input` names to inputs that the store knows.
+
+use super::stream::Stream;
+use super::{Input, Source};
+use floodmark_model::RecordTime;
+use floodmark_sinks::StoreError;
+use floodmark_sinks::sqlite::{InputFile, SqliteStore, find_alike};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// How the inputs are named for the store.
+pub struct FileSettings<'a> {
+    /// Paths, glob patterns, or `-` for standard input.
+    pub patterns: &'a [String],
+    /// The moment of the first reading of inputs that are new.
+    pub now: RecordTime,
+}
+
+/// What was found.
+pub struct Found {
+    /// The inputs.
+    pub inputs: Vec<Input>,
+    /// Their size in bytes, where all are files.
+    pub bytes: Option<u64>,
+}
+
+/// Why inputs cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The arguments are wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// The store does not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl OpenError {
+    fn usage(text: impl Into<String>) -> Self {
+        Self::Usage(text.into())
+    }
+}
+
+/// Finds the inputs, and tells the store of them.
+///
+/// # Errors
+///
+/// When a pattern finds nothing, a file cannot be read, or two files cannot be told apart.
+pub async fn find(store: &SqliteStore, settings: FileSettings<'_>) -> Result<Found, OpenError> {
+    let mut found = Found { inputs: Vec::new(), bytes: Some(0) };
+    let mut heads = Vec::new();
+    for path in paths(settings.patterns)? {
+        let (head, bytes) = head(&path).map_err(|error| {
+            OpenError::usage(format!("--input {}: {error}: check that this user may read it", path.display()))
+        })?;
+        if bytes == 0 {
+            tracing::warn!(file = %path.display(), "the file is empty: nothing to read");
+            continue;
+        }
+        found.bytes = found.bytes.map(|sum| sum + bytes);
+        heads.push((path, head));
+    }
+    refuse_alike(&heads)?;
+    let mut known = BTreeSet::new();
+    for (path, head) in heads {
+        if let Some(InputFile { id, first_read, .. }) = store.identify(&path, &head, settings.now).await? {
+            if !known.insert(id) {
+                let path = path.display();
+                return Err(OpenError::usage(format!(
+                    "--input {path}: it begins as another file of this run did when it was first read: read them into \
+                     stores of their own"
+                )));
+            }
+            found.inputs.push(Input { id, name: path, source: Source::File { first_read } });
+        }
+    }
+    if settings.patterns.iter().any(|pattern| pattern == "-") {
+        found.bytes = None;
+        let stream = Stream::standard_input().map_err(|error| OpenError::usage(format!("--input -: {error}")))?;
+        found.inputs.extend(stream_input(store, stream, Path::new("-"), settings.now).await?);
+    }
+    Ok(found)
+}
+
+/// A stream as an input; `None` when it ends without a byte.
+///
+/// # Errors
+///
+/// When the store does not answer.
+pub async fn stream_input(
+    store: &SqliteStore,
+    mut stream: Stream,
+    name: &Path,
+    now: RecordTime,
+) -> Result<Option<Input>, OpenError> {
+    let head = stream.head().to_vec();
+    let known = store.identify(name, &head, now).await?;
+    Ok(known.map(|known| Input { id: known.id, name: name.to_owned(), source: Source::Stream(stream) }))
+}
+
+fn paths(patterns: &[String]) -> Result<BTreeSet<PathBuf>, OpenError> {
+    let mut paths = BTreeSet::new();
+    for pattern in patterns.iter().filter(|pattern| *pattern != "-") {
+        let before = paths.len();
+        if Path::new(pattern).is_file() {
+            paths.insert(PathBuf::from(pattern));
+            continue;
+        }
+        let found = glob::glob(pattern)
+            .map_err(|error| OpenError::usage(format!("--input {pattern}: not a pattern: {error}")))?;
+        paths.extend(found.filter_map(Result::ok).filter(|path| path.is_file()));
+        if paths.len() == before {
+            return Err(OpenError::usage(format!(
+                "--input {pattern}: no file is found: name files, a pattern such as 'logs/*.log', or - for standard input"
+            )));
+        }
+    }
+    Ok(paths)
+}
+
+/// The first bytes of a file, and its size.
+fn head(path: &Path) -> io::Result<(Vec<u8>, u64)> {
+    let file = File::open(path)?;
+    let bytes = file.metadata()?.len();
+    let mut head = Vec::new();
+    file.take(InputFile::HEAD_BYTES_MAX as u64).read_to_end(&mut head)?;
+    Ok((head, bytes))
+}
+
+fn refuse_alike(heads: &[(PathBuf, Vec<u8>)]) -> Result<(), OpenError> {
+    let slices: Vec<&[u8]> = heads.iter().map(|(_, head)| head.as_slice()).collect();
+    let Some((one, other)) = find_alike(&slices) else { return Ok(()) };
+    let (one, other) = (heads[one].0.display(), heads[other].0.display());
+    Err(OpenError::usage(format!(
+        "--input: {one} and {other} begin alike, and files are known by their first {} bytes: if one is a copy, leave \
+         it out; else read them into stores of their own",
+        InputFile::HEAD_BYTES_MAX
+    )))
+}

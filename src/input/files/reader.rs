@@ -1,0 +1,226 @@
+//! The reading thread of one worker: its files, oldest event first.
+
+use super::stream::Next;
+use super::{BytesRead, Input, Source, key, open, start_offset};
+use crate::input::decode::Decoder;
+use crate::input::end::EndOfInput;
+use crate::pipeline::intake::Intake;
+use crate::pipeline::persist::Ended;
+use crate::pipeline::{Clock, Output, Reader, Seat};
+use floodmark_dataflow::message::{Batch, Reading};
+use floodmark_model::progress::{PartitionKey, Progress};
+use floodmark_model::wire::text::{RecordSplitter, SplitRecord};
+use floodmark_model::{Coordinates, EventTime, RawRecord, RecordTime};
+use std::fs::File;
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is read of one file before another may come first.
+const CHUNK_BYTES: usize = 64 << 10;
+/// How long a stream without news is waited for.
+const WAIT: Duration = Duration::from_millis(20);
+
+/// Reads the inputs of one worker.
+pub(super) struct FilesReader {
+    pub(super) inputs: Vec<Input>,
+    pub(super) decoder: Decoder,
+    pub(super) max_record_bytes: usize,
+    pub(super) end: Arc<EndOfInput>,
+    pub(super) bytes_read: Arc<BytesRead>,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+impl Reader for FilesReader {
+    fn read(self: Box<Self>, seat: Seat) {
+        let Seat { intake, output, stop, progress, .. } = seat;
+        let mut hands = Hands {
+            intake,
+            output,
+            decoder: self.decoder,
+            clock: self.clock,
+            end: self.end,
+            bytes_read: self.bytes_read,
+        };
+        let mut opened = Vec::new();
+        for input in self.inputs {
+            match Opened::new(input, &progress, &hands.decoder, self.max_record_bytes) {
+                Ok(input) => opened.push(input),
+                Err((name, error)) => return stop.fail(format!("{name}: cannot be read: {error}"), 3),
+            }
+        }
+        if hands.assign(&opened, &progress).is_err() {
+            return;
+        }
+        while !stop.is_stopped() && !opened.is_empty() {
+            let Some(index) = next(&opened) else { return };
+            match hands.read_some(&mut opened[index]) {
+                Ok(Went::On) => {}
+                Ok(Went::ToTheEnd) => _ = opened.swap_remove(index),
+                Err(Trouble::Ended) => return,
+                Err(Trouble::Input(error)) => {
+                    return stop.fail(format!("{}: cannot be read further: {error}", opened[index].name), 3);
+                }
+            }
+        }
+    }
+}
+
+/// The input whose last event is oldest. Streams are asked in turn: one that has nothing new waits for no other.
+fn next(opened: &[Opened]) -> Option<usize> {
+    (0..opened.len()).min_by_key(|&index| (opened[index].has_nothing, opened[index].last))
+}
+
+/// An input while it is read.
+struct Opened {
+    name: String,
+    key: PartitionKey,
+    bytes: Bytes,
+    /// Bytes of a stream that were read in an earlier run.
+    skip: u64,
+    splitter: RecordSplitter,
+    start_offset: u64,
+    /// Event time of its last record.
+    last: Option<EventTime>,
+    /// It is a stream that had nothing when it was asked last.
+    has_nothing: bool,
+}
+
+enum Bytes {
+    File { file: File, first_read: RecordTime },
+    Stream(super::Stream),
+}
+
+impl Opened {
+    fn new(
+        input: Input,
+        progress: &Progress,
+        decoder: &Decoder,
+        max_record_bytes: usize,
+    ) -> Result<Self, (String, std::io::Error)> {
+        let start_offset = start_offset(progress, input.id);
+        let name = input.name.display().to_string();
+        let (bytes, skip) = match input.source {
+            Source::File { first_read } => match open(&input.name, start_offset) {
+                Ok(file) => (Bytes::File { file, first_read }, 0),
+                Err(error) => return Err((name, error)),
+            },
+            Source::Stream(stream) => (Bytes::Stream(stream), start_offset),
+        };
+        let splitter = RecordSplitter::new(decoder.framing(), start_offset, max_record_bytes);
+        let key = key(input.id);
+        Ok(Self { name, key, bytes, skip, splitter, start_offset, last: None, has_nothing: false })
+    }
+}
+
+enum Went {
+    On,
+    ToTheEnd,
+}
+
+enum Trouble {
+    Ended,
+    Input(std::io::Error),
+}
+
+impl From<Ended> for Trouble {
+    fn from(_: Ended) -> Self {
+        Self::Ended
+    }
+}
+
+/// What a reading thread works with, apart from its inputs.
+struct Hands {
+    intake: Intake,
+    output: Output,
+    decoder: Decoder,
+    clock: Arc<dyn Clock>,
+    end: Arc<EndOfInput>,
+    bytes_read: Arc<BytesRead>,
+}
+
+impl Hands {
+    fn assign(&mut self, opened: &[Opened], progress: &Progress) -> Result<(), Ended> {
+        let assigned = opened.iter().map(|input| {
+            self.bytes_read.add(input.start_offset);
+            let stored = progress.partitions.get(&input.key).copied();
+            self.intake.assign(input.key, stored, input.start_offset as i64, Reading::Active)
+        });
+        let assigned = assigned.collect();
+        self.output.send(Batch::Assigned(assigned))
+    }
+
+    /// Reads one chunk of an input.
+    fn read_some(&mut self, input: &mut Opened) -> Result<Went, Trouble> {
+        let (chunk, record_time) = match &mut input.bytes {
+            Bytes::File { file, first_read } => {
+                let mut chunk = vec![0; CHUNK_BYTES];
+                let length = file.read(&mut chunk).map_err(Trouble::Input)?;
+                chunk.truncate(length);
+                (chunk, *first_read)
+            }
+            Bytes::Stream(stream) => {
+                let record_time = RecordTime(self.clock.now_ms());
+                match stream.next(if input.has_nothing { WAIT } else { Duration::ZERO }) {
+                    Next::Chunk(chunk) => (chunk, record_time),
+                    Next::End => (Vec::new(), record_time),
+                    Next::Nothing => {
+                        input.has_nothing = true;
+                        self.hand_over()?;
+                        return Ok(Went::On);
+                    }
+                }
+            }
+        };
+        input.has_nothing = false;
+        if chunk.is_empty() {
+            return self.finish(input, record_time).map(|()| Went::ToTheEnd);
+        }
+        let skipped = input.skip.min(chunk.len() as u64);
+        input.skip -= skipped;
+        let mut rest = &chunk[skipped as usize..];
+        self.bytes_read.add(rest.len() as u64);
+        while let Some(record) = input.splitter.next_record(&mut rest) {
+            self.record(input.key, &mut input.last, record, record_time)?;
+        }
+        Ok(Went::On)
+    }
+
+    fn finish(&mut self, input: &mut Opened, record_time: RecordTime) -> Result<(), Trouble> {
+        while let Some(record) = input.splitter.finish() {
+            self.record(input.key, &mut input.last, record, record_time)?;
+        }
+        self.intake.set_reading(input.key, Reading::FINISHED);
+        let next_offset = self.intake.next_offset(input.key).unwrap_or(0);
+        self.hand_over()?;
+        self.end.reached(input.key, next_offset);
+        Ok(())
+    }
+
+    fn record(
+        &mut self,
+        key: PartitionKey,
+        last: &mut Option<EventTime>,
+        record: SplitRecord<'_>,
+        record_time: RecordTime,
+    ) -> Result<(), Ended> {
+        let at = Coordinates { topic_id: key.topic_id, partition: key.partition, offset: record.offset as i64 };
+        let raw = RawRecord { at, record_time, payload: Some(record.bytes) };
+        let decoded = self.decoder.decode(raw);
+        if let Ok(Some(occurrence)) = &decoded {
+            *last = Some(occurrence.ts);
+        }
+        self.intake.record(raw, record.next_offset as i64, decoded);
+        if self.intake.is_full() {
+            self.hand_over()?;
+        }
+        Ok(())
+    }
+
+    fn hand_over(&mut self) -> Result<(), Ended> {
+        match self.intake.take() {
+            Some(batch) => self.output.send(batch),
+            None => Ok(()),
+        }
+    }
+}
