@@ -7,7 +7,7 @@ fn main() {
     // A build without git, such as the one of an image, may name its commit in the environment.
     let commit = std::env::var("FLOODMARK_COMMIT").ok().filter(|commit| !commit.is_empty()).or_else(commit);
     let version = commit.map_or_else(|| version.to_owned(), |commit| format!("{version} ({commit})"));
-    println!("cargo::rustc-env=FLOODMARK_VERSION={version}");
+    println!("cargo::rustc-env=BUILD_VERSION={version}");
     println!("cargo::rerun-if-env-changed=FLOODMARK_COMMIT");
     println!("cargo::rerun-if-changed=.git/HEAD");
     println!("cargo::rerun-if-changed=.git/logs/HEAD");

@@ -83,8 +83,11 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 
 /// Logs to stderr; `FLOODMARK_LOG` chooses what (`info`, `debug`, `floodmark=trace`, ...).
 fn start_logging(default: &str) {
+    use std::io::{IsTerminal, stderr};
     use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("FLOODMARK_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let quiet = format!("{default},refinery_core=warn,tokio_postgres=warn");
+    let filter = EnvFilter::try_from_env("FLOODMARK_LOG").unwrap_or_else(|_| EnvFilter::new(quiet));
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(stderr().is_terminal());
     // A second start in one process keeps the first one's.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let _ = logs.try_init();
 }

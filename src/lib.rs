@@ -13,4 +13,4 @@ pub mod recovery;
 pub mod web;
 
 /// The version, with the commit that it was built from where that is known.
-pub const VERSION: &str = env!("FLOODMARK_VERSION");
+pub const VERSION: &str = env!("BUILD_VERSION");

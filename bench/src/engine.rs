@@ -1,6 +1,7 @@
 //! The dataflow alone: events in memory in, incidents and closings acknowledged at once.
 
 use crate::machine;
+use crate::records::scatter;
 use anyhow::{Context, Result};
 use clap::Args;
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -23,7 +24,7 @@ use timely::communication::WorkerGuards;
 
 /// Measures the dataflow alone.
 #[derive(Debug, Args)]
-pub struct Engine {
+pub(crate) struct Engine {
     /// Distinct keys
     #[arg(long, default_value_t = 1_000_000)]
     keys: u64,
@@ -139,14 +140,6 @@ fn acknowledge_all<T: Send + 'static>(deliveries: Receiver<Delivery<T>>) {
     std::thread::spawn(move || deliveries.iter().for_each(|delivery| delivery.acknowledge.confirm()));
 }
 
-/// Scatters a counter over all 64 bits (splitmix64).
-fn scatter(n: u64) -> u64 {
-    let mut z = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
 fn event(key: u64, ts: i64) -> Event {
     Event {
         fingerprint: Fingerprint::from_bits(u128::from(scatter(key)) << 64 | u128::from(key)),
@@ -175,7 +168,7 @@ fn batch(worker: usize, next_offset: i64, events: Vec<Event>) -> Batch<NoRow> {
 
 impl Engine {
     /// Measures, and prints.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         println!("machine: {}", machine::describe());
         if self.memory { self.measure_memory() } else { self.measure_speed() }
     }

@@ -3,12 +3,12 @@
 use std::fs;
 
 /// Peak resident memory of this process, in bytes.
-pub fn peak_memory_bytes() -> u64 {
+pub(crate) fn peak_memory_bytes() -> u64 {
     status_kib("VmHWM:") * 1_024
 }
 
 /// Resident memory of this process now, in bytes.
-pub fn memory_bytes() -> u64 {
+pub(crate) fn memory_bytes() -> u64 {
     status_kib("VmRSS:") * 1_024
 }
 
@@ -19,12 +19,12 @@ fn status_kib(field: &str) -> u64 {
 }
 
 /// Processor time that this process has used, in seconds: user and system.
-pub fn cpu_seconds() -> f64 {
+pub(crate) fn cpu_seconds() -> f64 {
     cpu_seconds_of("self")
 }
 
 /// Processor time that a process has used, in seconds.
-pub fn cpu_seconds_of(process: &str) -> f64 {
+pub(crate) fn cpu_seconds_of(process: &str) -> f64 {
     // Fields 14 and 15, behind the name in parentheses, in ticks of 1/100 s.
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let Some((_, fields)) = stat.rsplit_once(')') else { return 0.0 };
@@ -33,7 +33,7 @@ pub fn cpu_seconds_of(process: &str) -> f64 {
 }
 
 /// Processor and number of cores, in a line.
-pub fn describe() -> String {
+pub(crate) fn describe() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split(": ").nth(1));
     let cores = std::thread::available_parallelism().map_or(0, usize::from);

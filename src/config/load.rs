@@ -70,11 +70,11 @@ pub fn load(file: Option<&Path>, flags: Flags) -> Result<Loaded, ConfigError> {
 }
 
 /// `FLOODMARK_POSTGRES`, `FLOODMARK_KAFKA__TOPIC`, ...: a double underscore steps into a section. What the project's own
-/// scripts use is not configuration.
+/// scripts, build and compose file use is not configuration.
 fn environment() -> Env {
     Env::prefixed("FLOODMARK_")
         .filter(|key| {
-            let own = ["TEST_", "DEV_", "CONFIG", "LOG"];
+            let own = ["TEST_", "DEV_", "CONFIG", "LOG", "COMMIT", "POSTGRES_PASSWORD", "CLICKHOUSE_PASSWORD"];
             !own.iter().any(|prefix| key.as_str().to_ascii_uppercase().starts_with(prefix))
         })
         .map(|key| match key.as_str().to_ascii_lowercase().as_str() {
@@ -87,7 +87,7 @@ fn environment() -> Env {
 fn explain(error: &figment::Error) -> ConfigError {
     let mut text = error.clone().into_iter().next().map_or_else(|| error.to_string(), |first| first.to_string());
     // figment names its default profile as part of a key, which is nothing that anybody wrote.
-    text = text.replace("default.", "");
+    text = text.replace("default.", "").replace("`one of ", "one of ").replace("``", "`");
     ConfigError(format!("configuration: {}", text.replace('\n', " ")))
 }
 

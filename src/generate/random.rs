@@ -20,7 +20,7 @@ impl Random {
 
     /// A number from 0 to below `end`; 0 when `end` is 0.
     pub(super) fn below(&mut self, end: u64) -> u64 {
-        (u128::from(self.bits()) * u128::from(end) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
     /// A number from `first` to `last`.

@@ -9,6 +9,8 @@ use floodmark_testkit::services::observed;
 use floodmark_testkit::services::postgres::PostgresDatabase;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 const T0: i64 = 1_767_225_600_000;
@@ -61,31 +63,47 @@ fn a_topic_holds_what_was_produced_and_a_new_one_begins_at_zero() {
     assert_eq!(topic.end_offsets(), [2, 1]);
 }
 
+/// The statements of `sql/<folder>`, in order.
+fn migrations(folder: &str) -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sql").join(folder);
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files.iter().map(|file| fs::read_to_string(file).unwrap()).collect()
+}
+
 #[test]
 fn what_stands_in_the_stores_is_read_in_the_words_of_scenarios() {
     let (postgres, clickhouse) = (PostgresDatabase::create("testkit"), ClickHouseDatabase::create("testkit"));
     assert_eq!(observed::durable_records(&postgres), 0, "no table yet");
+    migrations("postgres").into_iter().for_each(|sql| postgres.execute(sql));
     postgres.execute(
-        "CREATE TABLE progress (pipeline text, topic_id uuid, partition int, next_offset bigint, stored bigint, \
-             retried bigint, unmatched bigint, dead bigint);
-         INSERT INTO progress VALUES ('p', '00000000-0000-0000-0000-000000000001', 0, 7, 4, 1, 2, 0), \
-             ('p', '00000000-0000-0000-0000-000000000001', 1, 3, 2, 0, 0, 1);
-         CREATE TABLE incidents (id text, tenant text, fingerprint text, window_start timestamptz, count bigint, \
-             status text, episode_id text);
-         INSERT INTO incidents VALUES \
-             ('a', 't|1', '000000000000000000000000000000ff', '1969-12-31T23:55:00Z', 10, 'closed', 'a'), \
-             ('b', 't|1', '000000000000000000000000000000ff', '1970-01-01T00:00:00Z', 12, 'open', 'a'), \
-             ('c', 't|1', '000000000000000000000000000000ff', '1970-01-01T00:05:00Z', 9, 'withdrawn', 'a'), \
-             ('d', 't|2', '000000000000000000000000000000ff', '1970-01-01T00:05:00Z', 9, 'superseded', 'x'), \
-             ('e', 't|3', '000000000000000000000000000000ff', '1970-01-01T00:05:00Z', 9, 'open', 'x')",
+        "INSERT INTO progress (pipeline, topic_id, partition, next_offset, stored, retried, unmatched, dead) VALUES
+            ('p', '00000000-0000-0000-0000-000000000001', 0, 7, 4, 1, 2, 0),
+            ('p', '00000000-0000-0000-0000-000000000001', 1, 3, 2, 0, 0, 1);
+        INSERT INTO incidents (id, tenant, fingerprint, window_start, count, status, episode_id, total, rule,
+            window_end, detection, opened_at)
+        SELECT repeat(id, 32), tenant, repeat('0', 30) || 'ff', at, count, status, repeat(episode, 32), total,
+            'default', at + interval '5 minutes', 'window', at
+        FROM (VALUES
+            ('a', 't|1', '1969-12-31T23:55:00Z'::timestamptz, 10, 'closed', 'a', 11),
+            ('b', 't|1', '1970-01-01T00:00:00Z', 12, 'open', 'a', NULL),
+            ('c', 't|1', '1970-01-01T00:05:00Z', 9, 'withdrawn', 'a', NULL),
+            ('d', 't|2', '1970-01-01T00:05:00Z', 9, 'superseded', 'f', NULL),
+            ('e', 't|3', '1970-01-01T00:05:00Z', 9, 'open', 'f', NULL))
+            AS t (id, tenant, at, count, status, episode, total)",
     );
+    for sql in migrations("clickhouse") {
+        let lines: String =
+            sql.lines().filter(|line| !line.starts_with("--")).map(|line| format!("{line}\n")).collect();
+        lines.split(';').filter(|sql| !sql.trim().is_empty()).for_each(|sql| drop(clickhouse.query(sql)));
+    }
     clickhouse.query(
-        "CREATE TABLE occurrences (n Int64, ts_missing Bool, ts_clamped Bool) ENGINE = ReplacingMergeTree ORDER BY n",
-    );
-    clickhouse.query("INSERT INTO occurrences VALUES (1, true, false), (2, true, false), (3, false, true)");
-    clickhouse.query(
-        "CREATE VIEW totals AS SELECT 'a\"\\tb' AS tenant, '000000000000000000000000000000FF' AS fingerprint, \
-         fromUnixTimestamp64Milli(toInt64(-300000), 'UTC') AS window_start, toUInt64(18446744073709551615) AS total",
+        "INSERT INTO occurrences (tenant, fingerprint_bits, ts, ts_missing, ts_clamped, level, occurrence_count,
+            identity)
+        SELECT 'a\"\\tb', 255, fromUnixTimestamp64Milli(toInt64(-1), 'UTC'), identity < 3, identity = 3, 'error',
+            if(identity = 3, 4294967295, 1), identity
+        FROM (SELECT arrayJoin([1, 2, 3, 3]) AS identity)",
     );
 
     assert_eq!(observed::durable_records(&postgres), 10);
@@ -98,12 +116,13 @@ fn what_stands_in_the_stores_is_read_in_the_words_of_scenarios() {
         .collect();
     assert_eq!(
         incidents,
-        [("t|1", -300_000, 10, Some(-300_000)), ("t|1", 0, 12, Some(-300_000)), ("t|3", 300_000, 9, None)]
+        [("t|1", -300_000, 11, Some(-300_000)), ("t|1", 0, 12, Some(-300_000)), ("t|3", 300_000, 9, None)]
     );
     let counters = actual.counters;
     assert_eq!((counters.client_retry, counters.unmatched, counters.dead_letter), (1, 2, 1));
     assert_eq!((counters.ts_missing, counters.ts_clamped), (2, 1));
     let total = &actual.totals[0];
     assert_eq!((&*total.tenant, total.fingerprint.bits()), ("a\"\tb", 255));
-    assert_eq!((total.window_start.0, total.total), (-300_000, u64::MAX));
+    assert_eq!((total.window_start.0, total.total), (-300_000, 4_294_967_297));
+    assert_eq!(actual.totals.len(), 1);
 }

@@ -11,7 +11,16 @@ pub(super) fn error(action: &'static str, error: &tokio_postgres::Error) -> Stor
         // The client's own message names its cause last: "error connecting to server: Connection refused".
         None => std::error::Error::source(error).map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}")),
     };
-    StoreError { store: STORE, action, failure: failure(error.code()), detail }
+    let failure = if is_of_the_clients_making(&error.to_string()) { Failure::Permanent } else { failure(error.code()) };
+    StoreError { store: STORE, action, failure, detail }
+}
+
+/// What the client refuses before the server is asked, by its text, since it has no code: a URL without the password
+/// that the server wants, a login that it cannot do, a value that fits no parameter. The same call meets it again.
+fn is_of_the_clients_making(text: &str) -> bool {
+    const KINDS: [&str; 4] =
+        ["invalid configuration", "authentication error", "error serializing parameter", "error deserializing column"];
+    KINDS.iter().any(|kind| text.starts_with(kind))
 }
 
 /// | SQLSTATE | what it says | so |

@@ -12,7 +12,8 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Row, Statement};
 
-/// How long connecting may take.
+/// How long connecting to each host may take, and then logging in, unless the URL says it (`connect_timeout`, in
+/// seconds).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one call may take: behind it the connection counts as broken.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -47,13 +48,18 @@ pub(super) struct Session {
 
 impl Connections {
     pub(super) fn new(url: &str) -> Result<Self, StoreError> {
-        let wrong = |detail: String| StoreError { store: STORE, action: "read the URL", failure: Failure::Permanent, detail };
+        let wrong =
+            |detail: String| StoreError { store: STORE, action: "read the URL", failure: Failure::Permanent, detail };
         let mut config = Config::from_str(url).map_err(|_| {
-            wrong("not a URL like postgres://user@host:5432/database (its text is not shown: it may hold a password)".into())
+            wrong(
+                "not a URL like postgres://user@host:5432/database (its text is not shown: it may hold a password)"
+                    .into(),
+            )
         })?;
+        let connect_timeout = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
         config
             .application_name("floodmark")
-            .connect_timeout(CONNECT_TIMEOUT)
+            .connect_timeout(connect_timeout)
             .tcp_user_timeout(Duration::from_secs(10))
             .keepalives_idle(Duration::from_secs(10));
         let mut tls = SslConnector::builder(SslMethod::tls()).map_err(|error| wrong(error.to_string()))?;
@@ -69,13 +75,25 @@ impl Connections {
     }
 
     /// A connection of the caller's own.
-    pub(super) async fn connect(&self) -> Result<Client, tokio_postgres::Error> {
-        let (client, connection) = self.config.connect(self.tls.clone()).await?;
-        // It ends with its client, and every call on it then fails.
-        tokio::spawn(connection);
-        client.batch_execute(SESSION).await?;
-        Ok(client)
+    pub(super) async fn connect(&self) -> Result<Client, StoreError> {
+        let connecting = async {
+            let (client, connection) = self.config.connect(self.tls.clone()).await?;
+            // It ends with its client, and every call on it then fails.
+            tokio::spawn(connection);
+            client.batch_execute(SESSION).await?;
+            Ok(client)
+        };
+        // The client's own time-out is for the socket to each host: behind it somebody may be silent.
+        let each = self.config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
+        let wait = each.saturating_mul(1 + u32::try_from(self.config.get_hosts().len()).unwrap_or(u32::MAX - 1));
+        let connected = tokio::time::timeout(wait, connecting).await.map_err(|_| no_answer("connect", wait))?;
+        connected.map_err(|error| classify::error("connect", &error))
     }
+}
+
+fn no_answer(action: &'static str, within: Duration) -> StoreError {
+    let detail = format!("no answer within {} s", within.as_secs());
+    StoreError { store: STORE, action, failure: Failure::Transient, detail }
 }
 
 /// One call: which connection, and what for.
@@ -99,16 +117,12 @@ impl Call<'_> {
         let session = match lane.take().filter(|session| !session.client.is_closed()) {
             Some(session) => session,
             None => {
-                let client = self.connections.connect().await.map_err(|error| classify::error("connect", &error))?;
+                let client = self.connections.connect().await?;
                 Session { client, statements: Mutex::default() }
             }
         };
-        let result = tokio::time::timeout(CALL_TIMEOUT, work(&session)).await.map_err(|_| StoreError {
-            store: STORE,
-            action: self.action,
-            failure: Failure::Transient,
-            detail: format!("no answer within {} s", CALL_TIMEOUT.as_secs()),
-        })?;
+        let result = tokio::time::timeout(CALL_TIMEOUT, work(&session)).await;
+        let result = result.map_err(|_| no_answer(self.action, CALL_TIMEOUT))?;
         if result.is_ok() {
             *lane = Some(session);
         }
@@ -146,18 +160,24 @@ impl Session {
         self.client.query(&statement, parameters).await
     }
 
-    /// Prepares what [`Session::begin`] needs: nothing may be prepared between statements that follow one another.
-    pub(super) async fn prepare_fence(&self) -> Result<(), tokio_postgres::Error> {
-        self.prepared(FENCE).await.map(drop)
+    /// The statement for [`Session::begin_with`].
+    pub(super) async fn prepare_fence(&self) -> Result<Statement, tokio_postgres::Error> {
+        self.prepared(FENCE).await
     }
 
-    /// Begins a transaction and locks the generation row. To be polled before the statements that it fences: the
-    /// server works them off in order, in one round trip.
-    pub(super) async fn begin(&self, pipeline: &str) -> Result<Fence, tokio_postgres::Error> {
-        let statement = self.prepared(FENCE).await?;
+    /// Begins a transaction and locks the generation row. Sends both when it is first polled, and waits for nothing
+    /// before: statements that are polled after it, in one task, are fenced by it in the same round trip.
+    pub(super) async fn begin_with(&self, fence: &Statement, pipeline: &str) -> Result<Fence, tokio_postgres::Error> {
         let parameters: [&(dyn ToSql + Sync); 1] = [&pipeline];
-        let (_, rows) = tokio::try_join!(self.client.batch_execute("BEGIN"), self.client.query(&statement, &parameters))?;
+        let (_, rows) =
+            tokio::try_join!(biased; self.client.batch_execute("BEGIN"), self.client.query(fence, &parameters))?;
         Ok(rows.first().map(|row| row.get(0)))
+    }
+
+    /// The same for statements that are sent when it has answered.
+    pub(super) async fn begin(&self, pipeline: &str) -> Result<Fence, tokio_postgres::Error> {
+        let fence = self.prepare_fence().await?;
+        self.begin_with(&fence, pipeline).await
     }
 
     /// The prepared statement of a text.

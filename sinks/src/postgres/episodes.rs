@@ -1,15 +1,25 @@
 //! Episodes: the maximal runs of adjacent windows of one key with a live incident (W-11, Q44).
 //!
-//! Invariant, before and after each function: every live row (`open` or `closed`) has the id of the first row of its run
-//! as `episode_id`; every other row has its own id. So one update moves a whole run, however long.
+//! Invariant, before and after each call of the store: every live row (`open` or `closed`) has the id of the first row
+//! of its run as `episode_id`; every other row has its own id. So one update moves a whole run, however long.
 
 use super::connection::Session;
 use super::values::neighbour;
 use floodmark_model::IncidentKey;
 use tokio_postgres::Error;
 
+/// Joins rows that have just become live, all of them, with the runs beside them and with each other. From the left to
+/// the right: each finds the row before it in its episode, and takes along a run to its right that was there.
+pub(super) async fn join_all(session: &Session, mut keys: Vec<&IncidentKey>) -> Result<(), Error> {
+    keys.sort_by_key(|key| key.window.start);
+    for key in keys {
+        join(session, key).await?;
+    }
+    Ok(())
+}
+
 /// Joins the row of `key`, which has just become live, with the runs on both sides of it. Safe to repeat.
-pub(super) async fn join(session: &Session, key: &IncidentKey) -> Result<(), Error> {
+async fn join(session: &Session, key: &IncidentKey) -> Result<(), Error> {
     const JOIN: &str = "WITH episode AS (
             SELECT coalesce(
                 (SELECT episode_id FROM incidents WHERE id = $2 AND status IN ('open', 'closed')), $1) AS id)

@@ -2,11 +2,11 @@
 
 use super::connection::{Fence, Session};
 use super::episodes;
-use super::values::{FactRows, NewRows, incident_id, stamp};
+use super::values::{FactRows, NewRows, incident_id, shown, stamp};
 use crate::{Generation, Selection};
 use floodmark_model::incident::WindowFacts;
 use floodmark_model::{EventTime, IncidentId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::{Error, Row};
 
 /// See [`crate::IncidentStore::insert_incidents`]. One round trip in front of the commit, unless windows adjoin.
@@ -35,7 +35,7 @@ pub(super) async fn insert(
         WHERE EXISTS (SELECT FROM incidents WHERE incidents.id IN (t.previous, t.next)
             AND status IN ('open', 'closed'))";
     let (insert, adjoining) = (session.prepared(INSERT).await?, session.prepared(ADJOINING).await?);
-    session.prepare_fence().await?;
+    let fence = session.prepare_fence().await?;
     let columns: [&(dyn tokio_postgres::types::ToSql + Sync); 11] = [
         &rows.ids,
         &rows.tenants,
@@ -50,20 +50,19 @@ pub(super) async fn insert(
         &generation.0,
     ];
     let neighbours: [&(dyn tokio_postgres::types::ToSql + Sync); 3] = [&rows.ids, &rows.previous_ids, &rows.next_ids];
-    let (fence, new, adjoining) = tokio::try_join!(
-        session.begin(pipeline),
+    // In this order: nothing is sent in front of the fence.
+    let (held, new, adjoining) = tokio::try_join!(
+        biased;
+        session.begin_with(&fence, pipeline),
         session.client.query(&insert, &columns),
         session.client.query(&adjoining, &neighbours),
     )?;
-    let new: Vec<IncidentId> = new.iter().filter_map(|row| incident_id(row.get(0))).collect();
+    let new: BTreeSet<IncidentId> = new.iter().filter_map(|row| incident_id(row.get(0))).collect();
     let keys: BTreeMap<&str, _> = rows.ids.iter().map(String::as_str).zip(&rows.keys).collect();
-    for row in &adjoining {
-        let id: &str = row.get(0);
-        if incident_id(id).is_some_and(|id| new.contains(&id)) {
-            episodes::join(session, keys[id]).await?;
-        }
-    }
-    Ok((fence, new))
+    let joining = adjoining.iter().map(|row| row.get::<_, &str>(0));
+    let joining = joining.filter(|id| incident_id(id).is_some_and(|id| new.contains(&id))).map(|id| keys[id]);
+    episodes::join_all(session, joining.collect()).await?;
+    Ok((held, new.into_iter().collect()))
 }
 
 /// See [`crate::IncidentStore::existing`].
@@ -146,31 +145,36 @@ pub(super) async fn close(
     ];
     let changed = session.query(CLOSE, &parameters).await?;
     let keys: BTreeMap<String, _> = facts.iter().map(|facts| (facts.key.id().to_string(), &facts.key)).collect();
-    for row in &changed {
-        let key = keys[row.get::<_, &str>("id")];
-        if row.get("is_live") {
-            episodes::join(session, key).await?;
-        } else {
-            episodes::leave(session, key).await?;
-        }
+    let (joining, leaving): (Vec<_>, Vec<_>) = changed.iter().partition(|row| row.get("is_live"));
+    let key = |row: &Row| keys[row.get::<_, &str>("id")];
+    // A run that a row leaves is parted before another one joins it: what joins takes the whole run to its right along.
+    for row in leaving {
+        episodes::leave(session, key(row)).await?;
     }
+    episodes::join_all(session, joining.into_iter().map(key).collect()).await?;
     Ok((fence, ()))
 }
 
 /// See [`crate::IncidentStore::stored_incidents`]. Withdrawn rows are left out: to the judge they never fired.
 pub(super) async fn stored(session: &Session, since: EventTime) -> Result<Vec<Row>, Error> {
-    const STORED: &str = "SELECT rule, tenant, fingerprint, window_start, window_end, closed_at IS NOT NULL AS is_closed
+    const STORED: &str =
+        "SELECT rule, tenant, fingerprint, window_start, window_end, closed_at IS NOT NULL AS is_closed
         FROM incidents WHERE window_start >= $1 AND status <> 'withdrawn'
-        ORDER BY window_start, tenant, rule, fingerprint";
+        ORDER BY window_start, tenant COLLATE \"C\", rule COLLATE \"C\", fingerprint COLLATE \"C\"";
     session.query(STORED, &[&stamp(since)]).await
 }
 
 /// See [`crate::IncidentStore::incidents`].
 pub(super) async fn select(session: &Session, selection: &Selection) -> Result<Vec<Row>, Error> {
-    const SELECT: &str = "SELECT * FROM incidents
+    // Named columns: a later release may add some while this one runs.
+    const SELECT: &str =
+        "SELECT id, kind, tenant, rule, fingerprint, window_start, window_end, detection, status, count,
+            total, first_ts, last_ts, opened_at, closed_at, episode_id, superseded_by, samples
+        FROM incidents
         WHERE ($1::timestamptz IS NULL OR window_start >= $1) AND ($2::timestamptz IS NULL OR window_start < $2)
             AND ($3::text IS NULL OR tenant = $3)
-        ORDER BY window_start, tenant, rule, fingerprint";
+        ORDER BY window_start, tenant COLLATE \"C\", rule COLLATE \"C\", fingerprint COLLATE \"C\"";
     let (since, until) = (selection.since.map(stamp), selection.until.map(stamp));
-    session.query(SELECT, &[&since, &until, &selection.tenant]).await
+    let tenant = selection.tenant.as_deref().map(shown);
+    session.query(SELECT, &[&since, &until, &tenant]).await
 }

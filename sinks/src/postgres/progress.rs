@@ -30,11 +30,7 @@ pub(super) async fn heartbeat(session: &Session, pipeline: &str, generation: Gen
 }
 
 /// Writes progress; nothing goes back.
-pub(super) async fn commit(
-    session: &Session,
-    pipeline: &str,
-    progress: &Progress,
-) -> Result<(Fence, ()), Error> {
+pub(super) async fn commit(session: &Session, pipeline: &str, progress: &Progress) -> Result<(Fence, ()), Error> {
     const PARTITIONS: &str = "INSERT INTO progress AS p (pipeline, topic_id, partition, next_offset, watermark, stored,
             retried, unmatched, dead)
         SELECT $1, topic_id::uuid, partition, next_offset, watermark, stored, retried, unmatched, dead
@@ -42,10 +38,11 @@ pub(super) async fn commit(
             $8::bigint[], $9::bigint[])
             AS t (topic_id, partition, next_offset, watermark, stored, retried, unmatched, dead)
         ON CONFLICT (pipeline, topic_id, partition) DO UPDATE SET
-            next_offset = excluded.next_offset, watermark = greatest(p.watermark, excluded.watermark),
-            stored = excluded.stored, retried = excluded.retried, unmatched = excluded.unmatched, dead = excluded.dead,
-            updated_at = clock_timestamp()
-        WHERE excluded.next_offset >= p.next_offset";
+            next_offset = greatest(p.next_offset, excluded.next_offset),
+            watermark = greatest(p.watermark, excluded.watermark),
+            stored = greatest(p.stored, excluded.stored), retried = greatest(p.retried, excluded.retried),
+            unmatched = greatest(p.unmatched, excluded.unmatched), dead = greatest(p.dead, excluded.dead),
+            updated_at = clock_timestamp()";
     const PIPELINE: &str = "UPDATE pipeline SET closed_watermark = greatest(closed_watermark, $2), settings_hash = $3
         WHERE name = $1 AND (closed_watermark IS DISTINCT FROM greatest(closed_watermark, $2) OR settings_hash <> $3)";
     let mut columns = Columns::default();
@@ -101,7 +98,8 @@ impl Columns {
 
 /// Reads what is committed.
 pub(super) async fn read(session: &Session, pipeline: &str) -> Result<Progress, Error> {
-    const PARTITIONS: &str = "SELECT topic_id::text, partition, next_offset, watermark, stored, retried, unmatched, dead
+    const PARTITIONS: &str =
+        "SELECT topic_id::text, partition, next_offset, watermark, stored, retried, unmatched, dead
         FROM progress WHERE pipeline = $1";
     const PIPELINE: &str = "SELECT closed_watermark, settings_hash FROM pipeline WHERE name = $1";
     let mut progress = Progress::default();

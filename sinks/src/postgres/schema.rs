@@ -13,14 +13,13 @@ const LOCK: i64 = 0x666c_6f6f_646d_726b;
 
 /// Brings the schema up to date.
 pub(super) async fn migrate(connections: &Connections) -> Result<(), StoreError> {
-    let connect = async {
-        let client = connections.connect().await?;
+    let mut client = connections.connect().await?;
+    let lock = async {
         // Another process may be migrating for longer than a call usually takes.
         client.batch_execute("SET lock_timeout = 0; SET statement_timeout = 0").await?;
-        client.execute("SELECT pg_advisory_lock($1)", &[&LOCK]).await?;
-        Ok(client)
+        client.execute("SELECT pg_advisory_lock($1)", &[&LOCK]).await
     };
-    let mut client = connect.await.map_err(|error| classify::error("connect", &error))?;
+    lock.await.map_err(|error| classify::error("migrate", &error))?;
     let migrated = embedded::migrations::runner().run_async(&mut client).await;
     // The lock ends with the connection.
     migrated.map(drop).map_err(|error| {

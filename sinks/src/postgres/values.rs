@@ -10,10 +10,14 @@ use tokio_postgres::Row;
 /// Longest message of a sample, in characters.
 const MESSAGE_CHARS_MAX: usize = 1_024;
 
-/// A time as `timestamptz`, exact to the millisecond.
+/// A time as `timestamptz`, exact to the millisecond; one before year 1 or after year 9999 becomes their first or last
+/// instant (events lie between [`EventTime::EARLIEST`] and [`EventTime::LATEST`], `since` and `until` anywhere).
 pub(super) fn stamp(time: EventTime) -> SystemTime {
-    let distance = Duration::from_millis(time.0.unsigned_abs());
-    if time.0 >= 0 { UNIX_EPOCH + distance } else { UNIX_EPOCH - distance }
+    const YEAR_1: i64 = -62_135_596_800_000;
+    const YEAR_9999_END: i64 = 253_402_300_799_999;
+    let ms = time.0.clamp(YEAR_1, YEAR_9999_END);
+    let distance = Duration::from_millis(ms.unsigned_abs());
+    if ms >= 0 { UNIX_EPOCH + distance } else { UNIX_EPOCH - distance }
 }
 
 /// A time that may be unknown.
@@ -30,7 +34,7 @@ pub(super) fn time(stamp: SystemTime) -> EventTime {
 }
 
 /// Postgres holds no NUL: it is shown as U+2400 (Q52).
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     text.replace('\0', "\u{2400}")
 }
 
@@ -202,6 +206,9 @@ mod tests {
             assert_eq!(time(stamp(EventTime(ms))), EventTime(ms));
         }
         assert_eq!(known_stamp(EventTime::MIN), None);
+        assert!(
+            stamp(EventTime::MIN) < stamp(EventTime::EARLIEST) && stamp(EventTime(i64::MAX)) > stamp(EventTime::LATEST)
+        );
     }
 
     #[test]

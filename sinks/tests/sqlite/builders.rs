@@ -1,18 +1,16 @@
 //! Short names for what the tests put in.
 
-use floodmark_model::incident::{NewIncident, WindowFacts};
-use floodmark_model::progress::{PartitionKey, PartitionProgress, Progress, Tallies};
-use floodmark_model::{
-    Coordinates, Detection, EventTime, Fingerprint, Identity, IncidentKey, Level, Occurrence, RecordTime, Rule,
-    TopicId, Window,
-};
+pub(crate) use crate::incident_store::builders::*;
+use floodmark_model::{Coordinates, EventTime, Identity, Level, Occurrence, RecordTime, Rule};
 use floodmark_sinks::rows::RowBlock;
 use floodmark_sinks::sqlite::SqliteStore;
 use floodmark_sinks::{OccurrenceStore, Selection, TotalRow};
 use std::borrow::Cow;
 
-pub(crate) const TOPIC: TopicId = TopicId([7; 16]);
-pub(crate) const WINDOW_MS: i64 = 300_000;
+/// A store that holds nothing.
+pub(crate) async fn fresh() -> (SqliteStore, ()) {
+    (SqliteStore::open_in_memory().unwrap(), ())
+}
 
 /// The record at this offset of partition 0, with event time `ts`: the default rule counts it.
 pub(crate) fn occurrence(offset: i64, ts: i64) -> Occurrence<'static> {
@@ -46,10 +44,6 @@ pub(crate) fn event(offset: i64, ts: i64, event_id: &str) -> Occurrence<'static>
     Occurrence { event_id: event_id.to_owned().into(), identity, ..occurrence(offset, ts) }
 }
 
-pub(crate) fn fingerprint(bits: u128) -> Fingerprint {
-    Fingerprint::from_bits(bits)
-}
-
 pub(crate) fn block(occurrences: &[Occurrence<'_>]) -> RowBlock {
     let mut block = RowBlock::default();
     occurrences.iter().for_each(|occurrence| block.push_occurrence(occurrence));
@@ -58,33 +52,6 @@ pub(crate) fn block(occurrences: &[Occurrence<'_>]) -> RowBlock {
 
 pub(crate) async fn insert(store: &SqliteStore, occurrences: &[Occurrence<'_>]) {
     store.insert(&[block(occurrences)]).await.unwrap();
-}
-
-/// Key of the default rule, in the window that begins at `start`.
-pub(crate) fn key(start: i64) -> IncidentKey {
-    IncidentKey {
-        rule: "default".into(),
-        tenant: "acme".into(),
-        fingerprint: fingerprint(1),
-        window: Window { start: EventTime(start), size_ms: WINDOW_MS },
-    }
-}
-
-pub(crate) fn incident(start: i64) -> NewIncident {
-    let detection = Detection::Window;
-    NewIncident { key: key(start), detection, count: 10, opened_at: EventTime(start + 9), message: None }
-}
-
-pub(crate) fn facts(start: i64, total: u64) -> WindowFacts {
-    let (first_ts, last_ts) = (EventTime(start), EventTime(start + 100));
-    WindowFacts { key: key(start), total, first_ts, last_ts, samples: Vec::new() }
-}
-
-/// Records of partition 0 below `next_offset` are durable.
-pub(crate) fn progress(next_offset: i64) -> Progress {
-    let at = PartitionProgress { next_offset, watermark: EventTime(0), tallies: Tallies::default() };
-    let partitions = [(PartitionKey { topic_id: TOPIC, partition: 0 }, at)].into();
-    Progress { partitions, ..Progress::default() }
 }
 
 /// (window start, total) of the default rule, over all keys.

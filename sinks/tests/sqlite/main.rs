@@ -4,6 +4,8 @@
 
 mod builders;
 mod episodes;
+#[path = "../incident_store/mod.rs"]
+mod incident_store;
 mod incidents;
 mod inputs;
 mod occurrences;

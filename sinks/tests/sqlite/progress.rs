@@ -1,50 +1,16 @@
 //! Progress goes forwards, and survives.
 
 use crate::builders::*;
-use floodmark_model::progress::{PartitionKey, PartitionProgress, Progress, Tallies};
-use floodmark_model::{EventTime, TopicId};
+use crate::incident_store::promises;
+use floodmark_model::EventTime;
 use floodmark_sinks::sqlite::SqliteStore;
 use floodmark_sinks::{Generation, IncidentStore};
 
-fn at(next_offset: i64, watermark: i64, stored: u64) -> PartitionProgress {
-    let tallies = Tallies { stored, retried: 1, unmatched: 2, dead: 3 };
-    PartitionProgress { next_offset, watermark: EventTime(watermark), tallies }
-}
-
-fn of(partitions: &[(i32, PartitionProgress)], closed: Option<i64>, settings_hash: u128) -> Progress {
-    let partitions =
-        partitions.iter().map(|&(partition, at)| (PartitionKey { topic_id: TOPIC, partition }, at)).collect();
-    Progress { partitions, closed: closed.map(EventTime), settings_hash }
-}
-
-#[tokio::test]
-async fn a_pipeline_that_never_ran_has_no_progress_and_starts_at_generation_1() {
-    let store = SqliteStore::open_in_memory().unwrap();
-    assert_eq!(store.progress().await.unwrap(), Progress::default());
-    assert_eq!(store.take_over().await.unwrap(), Generation(1));
-    assert_eq!(store.progress().await.unwrap(), Progress::default());
-    assert_eq!(store.take_over().await.unwrap(), Generation(2));
-}
-
-#[tokio::test]
-async fn progress_comes_back_as_it_was_committed() {
-    let store = SqliteStore::open_in_memory().unwrap();
-    let generation = store.take_over().await.unwrap();
-    let mut progress = of(&[(0, at(5, -70, 4)), (1, at(9, 30, 8))], Some(-100), u128::MAX - 1);
-    progress.partitions.insert(PartitionKey { topic_id: TopicId([1; 16]), partition: 0 }, at(1, i64::MIN, 0));
-    store.commit(generation, &progress).await.unwrap();
-    assert_eq!(store.progress().await.unwrap(), progress);
-}
-
-#[tokio::test]
-async fn progress_never_goes_back() {
-    let store = SqliteStore::open_in_memory().unwrap();
-    let generation = store.take_over().await.unwrap();
-    store.commit(generation, &of(&[(0, at(5, 70, 4)), (1, at(9, 30, 8))], Some(50), 1)).await.unwrap();
-    store.commit(generation, &of(&[(0, at(4, 80, 3))], None, 2)).await.unwrap();
-    store.commit(generation, &of(&[(1, at(10, 20, 9))], Some(40), 2)).await.unwrap();
-    let expected = of(&[(0, at(5, 80, 4)), (1, at(10, 30, 9))], Some(50), 2);
-    assert_eq!(store.progress().await.unwrap(), expected);
+promises! {
+    fresh:
+    progress::a_pipeline_that_never_ran_has_no_progress_and_starts_at_generation_1,
+    progress::progress_comes_back_as_it_was_committed,
+    progress::progress_never_goes_back,
 }
 
 #[tokio::test]

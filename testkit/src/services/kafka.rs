@@ -4,8 +4,8 @@ use super::runtime::block_on;
 use super::{Service, unique_name};
 use crate::wait::{DEADLINE, wait_until};
 use floodmark_model::RecordTime;
-use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::{ClientContext, DefaultClientContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::DeliveryResult;
@@ -14,6 +14,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
+
+/// Longer than the longest record that floodmark accepts: bad ones are produced as well.
+const MESSAGE_BYTES_MAX: &str = "8388608";
 
 /// A topic that keeps records of any time. Deleted with this value.
 pub struct Topic {
@@ -72,6 +75,7 @@ impl Topic {
             .set("enable.idempotence", "true")
             .set("linger.ms", "5")
             .set("batch.size", "1000000")
+            .set("message.max.bytes", MESSAGE_BYTES_MAX)
             .set("queue.buffering.max.messages", "200000")
             .create_with_context(Deliveries::default())
             .unwrap();
@@ -92,6 +96,32 @@ impl Topic {
         }
         assert_eq!(deliveries.written.load(Ordering::Relaxed), sent, "every record is acknowledged");
         sent
+    }
+
+    /// Gives the topic more partitions.
+    ///
+    /// # Panics
+    /// Kafka refuses.
+    pub fn grow(&mut self, partitions: i32) {
+        let (admin, name) = (self.admin(), self.name.clone());
+        let answers = block_on(async move {
+            admin.create_partitions([&NewPartitions::new(&name, partitions as usize)], &options()).await
+        });
+        one_answer(answers).unwrap_or_else(|error| panic!("grow topic {}: {error}", self.name));
+        self.partitions = partitions;
+        self.wait_until_there();
+    }
+
+    /// Deletes the records of a partition below an offset, as retention does.
+    ///
+    /// # Panics
+    /// Kafka refuses.
+    pub fn delete_records(&self, partition: i32, before: i64) {
+        let mut offsets = TopicPartitionList::new();
+        offsets.add_partition_offset(&self.name, partition, Offset::Offset(before)).unwrap();
+        let admin = self.admin();
+        let answer = block_on(async move { admin.delete_records(&offsets, &options()).await });
+        answer.unwrap_or_else(|error| panic!("delete records of topic {}: {error}", self.name));
     }
 
     /// Records in each partition: the end offsets, as long as nothing is deleted.
@@ -136,7 +166,8 @@ impl Topic {
             let topic = NewTopic::new(&name, partitions, TopicReplication::Fixed(1))
                 .set("message.timestamp.type", "CreateTime")
                 .set("message.timestamp.after.max.ms", "9223372036854775807")
-                .set("retention.ms", "-1");
+                .set("retention.ms", "-1")
+                .set("max.message.bytes", MESSAGE_BYTES_MAX);
             admin.create_topics([&topic], &options()).await
         });
         one_answer(answers)

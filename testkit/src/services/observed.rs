@@ -60,14 +60,16 @@ pub fn durable_records(postgres: &PostgresDatabase) -> i64 {
     progress(postgres).iter().map(|row| row.next_offset).sum()
 }
 
-/// The incidents that are neither superseded nor withdrawn.
+/// The incidents that are neither superseded nor withdrawn. Their count is the total once that is known: until then it
+/// is what it was when the row became due.
 ///
 /// # Panics
 /// Postgres refuses, or holds what is no fingerprint.
 #[must_use]
 pub fn incidents(postgres: &PostgresDatabase) -> Vec<ActualIncident> {
     let rows = postgres.query(
-        "SELECT i.tenant, i.fingerprint::text, (extract(epoch FROM i.window_start) * 1000)::bigint, i.count::bigint, \
+        "SELECT i.tenant, i.fingerprint::text, (extract(epoch FROM i.window_start) * 1000)::bigint, \
+                coalesce(i.total, i.count)::bigint, \
                 (extract(epoch FROM first.window_start) * 1000)::bigint \
          FROM incidents i LEFT JOIN incidents first ON first.id = i.episode_id \
          WHERE i.status NOT IN ('superseded', 'withdrawn') \

@@ -1,0 +1,107 @@
+//! A whole floodmark for `latency` and `restart`: the release binary as a child process, with a topic and databases of
+//! its own, which go with it.
+
+use anyhow::{Context, Result, ensure};
+use floodmark_kafka::KafkaSettings;
+use floodmark_model::{EventTime, Fingerprint, IncidentId, IncidentKey, Window};
+use floodmark_testkit::services::clickhouse::ClickHouseDatabase;
+use floodmark_testkit::services::engine::Installation;
+use floodmark_testkit::services::kafka::Topic;
+use floodmark_testkit::services::postgres::PostgresDatabase;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::runtime::Runtime;
+use tokio_postgres::{Client, NoTls, Statement};
+
+/// Partitions of the topic.
+pub(crate) const PARTITIONS: i32 = 4;
+/// Records that make an incident.
+pub(crate) const THRESHOLD: i32 = 10;
+const WINDOW_MS: i64 = 300_000;
+
+/// What a run needs, and what it leaves behind if it is not dropped.
+pub(crate) struct Setup {
+    /// Where the engine reads.
+    pub(crate) topic: Topic,
+    /// Starts the engine.
+    pub(crate) installation: Installation,
+    /// Where incidents appear.
+    pub(crate) postgres: PostgresDatabase,
+    _clickhouse: ClickHouseDatabase,
+}
+
+impl Setup {
+    /// Makes topic, databases and configuration. Without `binary` it is the one beside this binary.
+    pub(crate) fn new(name: &str, binary: Option<PathBuf>, workers: usize) -> Result<Self> {
+        let binary = match binary {
+            Some(binary) => binary.canonicalize().with_context(|| binary.display().to_string())?,
+            None => std::env::current_exe()?.with_file_name("floodmark"),
+        };
+        ensure!(binary.is_file(), "there is no {}: build it, or name another with --binary", binary.display());
+        let topic = Topic::create(name, PARTITIONS);
+        let (postgres, clickhouse) = (PostgresDatabase::create(name), ClickHouseDatabase::create(name));
+        let configuration =
+            format!("workers = {workers}\n[kafka]\nbrokers = \"{}\"\ntopic = \"{}\"\n", topic.brokers(), topic.name());
+        let installation = Installation::new(binary, &configuration)
+            .with_environment("FLOODMARK_POSTGRES", postgres.url())
+            .with_environment("FLOODMARK_CLICKHOUSE", &clickhouse.url());
+        Ok(Self { topic, installation, postgres, _clickhouse: clickhouse })
+    }
+
+    /// How to reach its topic, with further settings of librdkafka.
+    pub(crate) fn kafka(&self, properties: &[(&str, &str)]) -> Result<KafkaSettings> {
+        let properties = properties.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Ok(KafkaSettings::new(self.topic.brokers(), "floodmark-bench", properties)?)
+    }
+}
+
+/// The incident that [`THRESHOLD`] probes of one fingerprint make.
+pub(crate) fn probe_incident(fingerprint: u128, ts: EventTime) -> IncidentId {
+    let key = IncidentKey {
+        rule: "default".into(),
+        tenant: crate::records::PROBE_TENANT.into(),
+        fingerprint: Fingerprint::from_bits(fingerprint),
+        window: Window::containing(ts, WINDOW_MS),
+    };
+    key.id()
+}
+
+/// The system's clock.
+pub(crate) fn now() -> EventTime {
+    EventTime(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64))
+}
+
+/// Looks into Postgres over one connection, with prepared statements.
+pub(crate) struct Look {
+    runtime: Runtime,
+    client: Client,
+    found: Statement,
+    durable: Statement,
+}
+
+impl Look {
+    /// Connects. The engine must have made its tables.
+    pub(crate) fn new(url: &str) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (client, found, durable) = runtime.block_on(async {
+            let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+            tokio::spawn(connection);
+            let found = client.prepare("SELECT id FROM incidents WHERE id = ANY($1)").await?;
+            let durable = client.prepare("SELECT coalesce(sum(next_offset), 0)::bigint FROM progress").await?;
+            Ok::<_, tokio_postgres::Error>((client, found, durable))
+        })?;
+        Ok(Self { runtime, client, found, durable })
+    }
+
+    /// Which of these incidents have a row.
+    pub(crate) fn found(&self, ids: &[String]) -> Result<Vec<String>> {
+        let rows = self.runtime.block_on(self.client.query(&self.found, &[&ids]))?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    /// How many records are durable, with all that they caused.
+    pub(crate) fn durable(&self) -> Result<u64> {
+        let row = self.runtime.block_on(self.client.query_one(&self.durable, &[]))?;
+        Ok(row.get::<_, i64>(0) as u64)
+    }
+}
