@@ -11,4 +11,5 @@ mod e2e {
     mod real_input;
     mod records;
     mod topics;
+    mod verdict;
 }

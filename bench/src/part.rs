@@ -93,6 +93,36 @@ pub(crate) struct Figures {
     pub(crate) inserted_bytes: u64,
     /// Incidents that became due.
     pub(crate) incidents: u64,
+    /// What the stores were asked to do, the longest in all first.
+    pub(crate) calls: Vec<Calls>,
+}
+
+/// All calls of one kind to one store.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Calls {
+    /// Store and action, as the metric `sink_seconds` labels them.
+    pub(crate) labels: String,
+    /// How many.
+    pub(crate) count: u64,
+    /// How long they took, added up.
+    pub(crate) seconds: f64,
+}
+
+/// The calls that metrics have timed.
+fn calls(metrics: &Metrics) -> Vec<Calls> {
+    let text = metrics.render(true);
+    let series = |line: &str, name: &str| {
+        let (labels, value) = line.strip_prefix(name)?.split_once("} ")?;
+        Some((labels.to_owned(), value.parse::<f64>().ok()?))
+    };
+    let counts: BTreeMap<_, _> =
+        text.lines().filter_map(|line| series(line, "floodmark_sink_seconds_count{")).collect();
+    let seconds = text.lines().filter_map(|line| series(line, "floodmark_sink_seconds_sum{"));
+    let calls =
+        |(labels, seconds)| Calls { count: counts.get(&labels).map_or(0, |count| *count as u64), labels, seconds };
+    let mut calls: Vec<_> = seconds.map(calls).collect();
+    calls.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+    calls
 }
 
 impl Part {
@@ -220,7 +250,7 @@ impl Part {
             (ending, join(watching))
         });
         let Some(figures) = figures else { bail!("the pipeline has ended: {ending:?}") };
-        Ok(Figures { incidents: due.load(Ordering::Relaxed), ..figures })
+        Ok(Figures { incidents: due.load(Ordering::Relaxed), calls: calls(&metrics), ..figures })
     }
 }
 
@@ -271,6 +301,7 @@ impl Started {
             inserts: counts.inserts,
             inserted_bytes: counts.bytes,
             incidents: 0,
+            calls: Vec::new(),
         }
     }
 }

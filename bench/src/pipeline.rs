@@ -45,6 +45,9 @@ const RECORD_MS: i64 = 1;
 /// 2026-01-01T00:00:00Z, when the first record happened.
 const START: EventTime = EventTime(1_767_225_600_000);
 
+/// Kinds of calls in the table.
+const CALLS_SHOWN: usize = 8;
+
 /// All that one kind of records has given.
 #[derive(Serialize)]
 struct Report {
@@ -193,6 +196,10 @@ impl Report {
         };
         println!("b / a  {:.2}  (rounds: {})", self.count_to_decode, all(Round::count_to_decode));
         println!("d / c  {:.2}  (rounds: {}), durable", self.whole_to_copy, all(Round::whole_to_copy));
+        println!("what d asked of its stores, in the last round:");
+        for calls in self.rounds.iter().next_back().into_iter().flat_map(|round| &round.whole.calls).take(CALLS_SHOWN) {
+            println!("  {:<48} {:>6} calls {:>9.2} s", calls.labels, calls.count, calls.seconds);
+        }
     }
 
     fn print_part(&self, name: &str, of: fn(&Round) -> &Figures) {

@@ -88,6 +88,13 @@ fn explain(error: &figment::Error) -> ConfigError {
     let mut text = error.clone().into_iter().next().map_or_else(|| error.to_string(), |first| first.to_string());
     // figment names its default profile as part of a key, which is nothing that anybody wrote.
     text = text.replace("default.", "").replace("`one of ", "one of ").replace("``", "`");
+    // Keys of the environment come in capitals, with figment's own words around them.
+    if let Some((what, rest)) = text.split_once("for key \"")
+        && let Some((key, _)) = rest.split_once("\" in `FLOODMARK_`")
+    {
+        let (name, key) = (key.replace('.', "__").to_uppercase(), key.to_lowercase());
+        text = format!("{what}for key \"{key}\" in FLOODMARK_{name} of the environment");
+    }
     ConfigError(format!("configuration: {}", text.replace('\n', " ")))
 }
 

@@ -8,7 +8,7 @@ use crate::metrics::Metrics;
 use crate::pipeline::commit::SameLog;
 use crate::pipeline::health::Health;
 use crate::pipeline::persist::Ended;
-use crate::pipeline::stop::Stop;
+use crate::pipeline::stop::{Ending, Stop};
 use crate::pipeline::{Clock, Reader};
 use backon::{BackoffBuilder, ExponentialBuilder};
 use floodmark_kafka::start::starts;
@@ -124,6 +124,23 @@ impl KafkaInput {
         Err(Ended)
     }
 
+    /// A topic that was created anew looks like one that lost records. It is told apart here, and not left to the one
+    /// who watches the topic and may come later.
+    fn check_same(&self, topic: &Topic) -> Result<(), Ended> {
+        let topics = self.checked(Topics::new(&self.settings, ANSWER_TIMEOUT))?;
+        let now = self.until_answered(|| topics.describe(&topic.name))?.topic;
+        if now.id == topic.id {
+            return Ok(());
+        }
+        self.start_anew(&topic.name, topic.id, now.id);
+        Err(Ended)
+    }
+
+    fn start_anew(&self, topic: &str, old: TopicId, new: TopicId) {
+        let what = format!("topic {topic} was created anew: its id was {old} and is now {new}");
+        self.stop.end(Ending::StartAnew(what));
+    }
+
     /// Repeats a question with back-off until it is answered, or the pipeline ends.
     fn until_answered<T>(&self, mut ask: impl FnMut() -> Result<T, KafkaError>) -> Result<T, Ended> {
         let (min, max) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -131,8 +148,8 @@ impl KafkaInput {
         let mut waits = waits.build();
         loop {
             match ask() {
-                Err(error) if error.is_transient() => {
-                    tracing::warn!(%error, "kafka is away: waiting");
+                Err(error) if error.is_transient() || matches!(error, KafkaError::TopicMissing { .. }) => {
+                    tracing::warn!(%error, "waiting for kafka");
                     self.health.trouble("kafka", format!("{error}; repeating with back-off"));
                     self.pause(waits.next().unwrap_or(max))?;
                 }

@@ -1,6 +1,5 @@
 //! A topic, two databases and an installation of a test's own.
 
-use floodmark_model::progress::PartitionKey;
 use floodmark_testkit::services::clickhouse::ClickHouseDatabase;
 use floodmark_testkit::services::engine::{Engine, Installation};
 use floodmark_testkit::services::kafka::Topic;
@@ -10,18 +9,18 @@ use floodmark_testkit::wait::wait_until_equal;
 use std::time::Duration;
 
 /// How long the engine may take over what a test gives it, on a busy machine.
-pub(super) const PATIENCE: Duration = Duration::from_secs(300);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
-pub(super) struct Bed {
-    pub(super) topic: Topic,
-    pub(super) postgres: PostgresDatabase,
-    pub(super) clickhouse: ClickHouseDatabase,
-    pub(super) installation: Installation,
+pub(crate) struct Bed {
+    pub(crate) topic: Topic,
+    pub(crate) postgres: PostgresDatabase,
+    pub(crate) clickhouse: ClickHouseDatabase,
+    pub(crate) installation: Installation,
 }
 
 impl Bed {
     /// `settings` is more of the configuration, from its `[time]` section on.
-    pub(super) fn new(name: &str, partitions: i32, settings: &str) -> Self {
+    pub(crate) fn new(name: &str, partitions: i32, settings: &str) -> Self {
         let topic = Topic::create(name, partitions);
         let (postgres, clickhouse) = (PostgresDatabase::create(name), ClickHouseDatabase::create(name));
         let configuration = format!(
@@ -36,31 +35,31 @@ impl Bed {
     }
 
     /// Starts the engine; does not wait for it.
-    pub(super) fn start(&self, workers: usize) -> Engine {
+    pub(crate) fn start(&self, workers: usize) -> Engine {
         self.installation.start(["--workers", &workers.to_string()])
     }
 
     /// Starts the engine and waits until it is ready.
-    pub(super) fn start_ready(&self, workers: usize) -> Engine {
+    pub(crate) fn start_ready(&self, workers: usize) -> Engine {
         let mut engine = self.start(workers);
         engine.wait_until_ready();
         engine
     }
 
     /// Records that are durable with all that they caused.
-    pub(super) fn durable(&self) -> i64 {
+    pub(crate) fn durable(&self) -> i64 {
         observed::durable_records(&self.postgres)
     }
 
     /// Waits until so many are.
-    pub(super) fn wait_until_durable(&self, records: i64) {
+    pub(crate) fn wait_until_durable(&self, records: i64) {
         wait_until_equal("all records to be durable", PATIENCE, || self.durable(), |durable| {
             if *durable == records { Ok(()) } else { Err(format!("{durable} of {records}")) }
         });
     }
 
     /// G-2: every record that was produced is in exactly one tally, at its own partition.
-    pub(super) fn assert_tallies_balance(&self) {
+    pub(crate) fn assert_tallies_balance(&self) {
         let rows = observed::progress(&self.postgres);
         let offsets: Vec<i64> = rows.iter().map(|row| row.next_offset).collect();
         assert_eq!(offsets, self.topic.end_offsets(), "progress stands at the end of each partition");
@@ -70,7 +69,3 @@ impl Bed {
     }
 }
 
-/// A partition of a topic whose id does not matter.
-pub(super) fn any_topic(partition: i32) -> PartitionKey {
-    PartitionKey { topic_id: floodmark_model::TopicId([0; 16]), partition }
-}

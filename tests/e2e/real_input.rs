@@ -60,8 +60,12 @@ fn shown(installation: &Installation, verb: &str, arguments: &[&str]) -> Value {
 
 #[test]
 fn a_real_log_gives_the_same_embedded_and_through_the_services() {
-    let logs = logs();
-    let bed = Bed::new("real_input", logs.len() as i32, "[time]\nidle_after = \"1s\"");
+    let mut logs = logs();
+    let bed = Bed::new("real_input", logs.len() as i32 + 1, "[time]\nidle_after = \"1s\"");
+    // What comes after it closes all windows.
+    let after = bed.installation.folder().join("after.log");
+    std::fs::write(&after, "[2016-12-20 12:00:00,000] INFO the next day (test)\n").unwrap();
+    logs.push(after);
 
     let store = ["--embedded", "--store", "logs.sqlite"];
     let inputs: Vec<String> = logs.iter().map(|path| path.display().to_string()).collect();

@@ -7,13 +7,13 @@ use floodmark_oracle::{Observation, Oracle};
 use std::collections::BTreeMap;
 
 /// The start of a window of every length that divides a day: 2026-01-01T00:00:00Z.
-pub(super) const T0: i64 = 1_767_225_600_000;
+pub(crate) const T0: i64 = 1_767_225_600_000;
 
 /// splitmix64: the same numbers on every machine.
-pub(super) struct Numbers(pub u64);
+pub(crate) struct Numbers(pub u64);
 
 impl Numbers {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,19 +21,19 @@ impl Numbers {
         z ^ (z >> 31)
     }
 
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 }
 
-pub(super) struct Produced {
-    pub(super) partition: i32,
-    pub(super) record_time: RecordTime,
-    pub(super) payload: String,
+pub(crate) struct Produced {
+    pub(crate) partition: i32,
+    pub(crate) record_time: RecordTime,
+    pub(crate) payload: String,
 }
 
 /// One error, which names its bug.
-pub(super) fn error(tenant: &str, bug: u64, ts: i64) -> String {
+pub(crate) fn error(tenant: &str, bug: u64, ts: i64) -> String {
     let message = format!("upstream {bug} answers 503");
     format!(
         r#"{{"tenant":"{tenant}","service":"checkout","level":"error","ts":{ts},"message":"{message}","fingerprint":"{:032x}"}}"#,
@@ -44,7 +44,7 @@ pub(super) fn error(tenant: &str, bug: u64, ts: i64) -> String {
 /// A flood over `partitions`, at a thousand records a second of event time, out of order by less than the lateness of a
 /// minute. One in a hundred is a client's retry of an earlier one, in any partition; one in a hundred is an `info`, which
 /// no rule counts; one in a thousand is cut off. A last record in each partition closes all windows before it.
-pub(super) fn flood(seed: u64, records: i64, partitions: i32) -> Vec<Produced> {
+pub(crate) fn flood(seed: u64, records: i64, partitions: i32) -> Vec<Produced> {
     const BUGS: u64 = 5_000;
     let mut numbers = Numbers(seed);
     let mut flood: Vec<Produced> = Vec::with_capacity(records as usize + partitions as usize);
@@ -84,18 +84,18 @@ pub(super) fn flood(seed: u64, records: i64, partitions: i32) -> Vec<Produced> {
 
 /// What must stand in the end.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Expected {
+pub(crate) struct Expected {
     /// Tenant, fingerprint and window start of each incident, with count(w).
-    pub(super) incidents: BTreeMap<(String, String, i64), i64>,
+    pub(crate) incidents: BTreeMap<(String, String, i64), i64>,
     /// The same for each total.
-    pub(super) totals: BTreeMap<(String, String, i64), u64>,
-    pub(super) distinct: u64,
-    pub(super) unmatched: i64,
-    pub(super) dead: i64,
+    pub(crate) totals: BTreeMap<(String, String, i64), u64>,
+    pub(crate) distinct: u64,
+    pub(crate) unmatched: i64,
+    pub(crate) dead: i64,
 }
 
 /// Judges what was produced the slow way. Bridges (W-3) do not exist yet.
-pub(super) fn expected(rule: &Rule, produced: &[Produced]) -> Expected {
+pub(crate) fn expected(rule: &Rule, produced: &[Produced]) -> Expected {
     let settings = DecodeSettings::default();
     let mut offsets = BTreeMap::new();
     let (mut expected, mut distinct) = (Expected::default(), BTreeMap::new());

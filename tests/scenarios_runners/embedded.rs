@@ -3,7 +3,7 @@
 //! Only the reader is the test's own, since files can say neither a record's time nor its partition. A kill goes on
 //! with a copy of the file and its log, taken while the process still runs: what a crash would have left.
 
-use super::place::{Log, Place, Plan, Survives, take_steps};
+use super::place::{Log, Place, Plan, Survives, labels, take_steps};
 use super::stored::{IDLE, actual_of, config};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use floodmark::config::Config;
@@ -17,7 +17,7 @@ use floodmark_model::progress::{PartitionKey, Progress};
 use floodmark_model::{EventTime, Window};
 use floodmark_sinks::IncidentStore;
 use floodmark_sinks::sqlite::SqliteStore;
-use floodmark_testkit::scenario::{Actual, FingerprintLabels, Record, Scenario, labels};
+use floodmark_testkit::scenario::{Actual, FingerprintLabels, Record, Scenario};
 use floodmark_testkit::wait::{DEADLINE, wait_for, wait_until};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ use tokio::runtime::Runtime;
 /// Runs a scenario, and says what differs from what it expects.
 pub(crate) fn run(scenario: &Scenario, plan: Plan) -> Result<(), String> {
     let steps = scenario.steps(FingerprintLabels::Message);
-    let labels = labels::decoded(&steps).map_err(|error| format!("{}: {error:#}", scenario.id))?;
+    let labels = labels(scenario, &steps)?;
     let mut embedded = Embedded::new(scenario);
     let actual = take_steps(scenario, &steps, plan, &mut embedded);
     scenario.compare(&labels, &actual)
@@ -67,6 +67,7 @@ struct Running {
     keys: Vec<PartitionKey>,
     /// How far each partition was sent.
     sent: BTreeMap<PartitionKey, i64>,
+    metrics: Arc<floodmark::metrics::Metrics>, health: Arc<floodmark::pipeline::health::Health>, last: Arc<std::sync::Mutex<String>>,
 }
 
 /// What a reading thread is told.
@@ -185,8 +186,8 @@ impl Embedded {
         self.running.as_ref().expect("started")
     }
 
-    /// Goes on with what is on the disk at this moment; as if nothing had been committed, where records are to be read
-    /// again.
+    /// Goes on with what is on the disk at this moment; as if nothing of the topic had been committed, where its records
+    /// are to be read again.
     fn crash(&mut self, running: Running, read_again: bool) {
         let before = self.file();
         self.kills += 1;
@@ -194,10 +195,12 @@ impl Embedded {
             let path = |file: &PathBuf| PathBuf::from(format!("{}{suffix}", file.display()));
             std::fs::copy(path(&before), path(&self.file())).unwrap();
         }
+        let topic_id = running.keys[0].topic_id;
         running.end();
         if read_again {
             let file = rusqlite::Connection::open(self.file()).unwrap();
-            file.execute_batch("DELETE FROM progress; UPDATE pipeline SET closed = NULL").unwrap();
+            file.execute("DELETE FROM progress WHERE topic_id = ?", [topic_id.0]).unwrap();
+            file.execute("UPDATE pipeline SET closed = NULL", []).unwrap();
         }
     }
 
@@ -210,19 +213,20 @@ impl Embedded {
 
 impl Place for Embedded {
     fn start(&mut self, log: &Log) {
-        let store = SqliteStore::open(&self.file()).unwrap();
+        // A child that another test forks has the lock until it executes its program.
+        let store = wait_for("the lock of the store", DEADLINE, || SqliteStore::open(&self.file()).ok());
         let stop = Stop::default();
-        let pipeline = Pipeline {
+        let (metrics, health): (Arc<floodmark::metrics::Metrics>, Arc<floodmark::pipeline::health::Health>) = Default::default(); let last: Arc<std::sync::Mutex<String>> = Default::default(); let pipeline = Pipeline {
             config: Arc::clone(&self.config),
             occurrences: Arc::new(store.clone()),
             incidents: Arc::new(store.clone()),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
-            metrics: Arc::default(),
-            health: Arc::default(),
+            metrics: metrics.clone(),
+            health: health.clone(),
             stop: stop.clone(),
             same_log: SameLog::always(),
             on_incident: None,
-            on_commit: None,
+            on_commit: Some(Arc::new({let last=last.clone(); move |p: &Progress, e| { *last.lock().unwrap() = format!("{e} {p:?}"); }})),
         };
         let keys: Vec<_> = log.keys().collect();
         let (mut readers, mut commands) = (Vec::new(), Vec::new());
@@ -246,7 +250,7 @@ impl Place for Embedded {
                 Ok(readers.take().expect("made once"))
             })
         });
-        let mut running = Running { stop, thread, store, commands, keys, sent: BTreeMap::new() };
+        let mut running = Running { stop, thread, store, commands, keys, sent: BTreeMap::new(), metrics, health, last };
         log.records.iter().for_each(|record| running.read(record));
         self.running = Some(running);
     }
@@ -269,7 +273,9 @@ impl Place for Embedded {
         let before = running.watermark(runtime);
         running.tell_all(|| Command::BeIdle);
         // It moves as the clock does once all are idle.
-        let watermark = wait_for("all to be idle", DEADLINE, || running.watermark(runtime).filter(|now| Some(*now) > before));
+        let t0=std::time::Instant::now(); let watermark = wait_for("all to be idle", DEADLINE, || {
+            if t0.elapsed().as_secs()>20 { eprintln!("DIAG before {before:?} now {:?}\n{:?}\n{:?}\n{}", running.watermark(runtime), running.progress(runtime), running.health.troubles(), running.metrics.render(true).lines().filter(|l| !l.starts_with("#") && (l.contains("merged")||l.contains("_seconds_count")||l.contains("failures"))).collect::<Vec<_>>().join("\n")); eprintln!("LAST now epoch {} : {}", self.clock.now_ms()/100, running.last.lock().unwrap()); std::process::exit(9); }
+            running.watermark(runtime).filter(|now| Some(*now) > before)});
         self.clock.0.fetch_add((time.0 - watermark.0).max(0), Ordering::SeqCst);
         let end = Window::containing(time, self.config.rules[0].window_ms).start;
         wait_until("the closing", DEADLINE, || running.progress(runtime).closed >= Some(end));

@@ -1,9 +1,9 @@
 //! From the steps of a scenario to what a level does.
 
 use floodmark_model::progress::PartitionKey;
+use floodmark_model::wire::{DecodeSettings, json};
 use floodmark_model::{EventTime, TopicId};
-use floodmark_testkit::scenario::{Actual, Record, Restart, Scenario, Step};
-use std::collections::BTreeSet;
+use floodmark_testkit::scenario::{Actual, Labels, Record, Restart, Scenario, Step};
 
 /// How the steps are taken. An expectation holds for every one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +90,16 @@ pub(crate) trait Place {
     fn actual(&mut self) -> Actual;
 }
 
+/// The labels of real records. A record that no rule counts is no occurrence, and may have another fingerprint.
+pub(crate) fn labels(scenario: &Scenario, steps: &[Step]) -> Result<Labels, String> {
+    let (rule, settings) = (scenario.params.rule(), DecodeSettings::default());
+    let fingerprint_of = |record: &Record| {
+        let occurrence = json::decode(record.as_raw(), &settings).ok()?;
+        rule.counts(&occurrence).then_some(occurrence.fingerprint)
+    };
+    Labels::of_steps(steps, fingerprint_of).map_err(|error| format!("{}: {error:#}", scenario.id))
+}
+
 /// How many partitions the steps need.
 pub(crate) fn partitions(steps: &[Step]) -> i32 {
     let partitions = steps.iter().filter_map(|step| match step {
@@ -165,7 +175,6 @@ fn next(topic_id: TopicId) -> TopicId {
 
 /// A time at which every window that holds an occurrence has closed, with the one after it.
 fn end_of_windows(scenario: &Scenario, steps: &[Step]) -> Option<EventTime> {
-    use floodmark_model::wire::{DecodeSettings, json};
     let settings = DecodeSettings::default();
     let times = steps.iter().filter_map(|step| match step {
         Step::Record(record) => json::decode(record.as_raw(), &settings).ok().map(|occurrence| occurrence.ts),

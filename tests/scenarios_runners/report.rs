@@ -24,7 +24,7 @@ pub(crate) struct Level {
 impl Level {
     /// A level that runs every scenario that this runner can run and that is not pending.
     pub(crate) fn new(name: &'static str, runner: Runner) -> Self {
-        let due = occurrences().into_iter().filter(|scenario| {
+        let due = occurrences().into_iter().filter(|scenario| std::env::var("ONLY").is_ok_and(|only| scenario.id != only) == false).filter(|scenario| {
             scenario.runs_on(runner) && missing(&scenario.id).is_empty()
         });
         Self { name, runner, due: due.collect(), failures: Vec::new() }

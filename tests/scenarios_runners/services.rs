@@ -3,9 +3,9 @@
 //! Partitions are idle only after ten minutes here, so that no wall clock closes a window. Time passes by records: one
 //! that no rule matches moves its partition's watermark like any other (Q48), and is in no total.
 
-use super::place::{Log, Place, Plan, Survives, partitions, take_steps};
+use super::place::{Log, Place, Plan, Survives, labels, partitions, take_steps};
 use floodmark_model::{EventTime, RecordTime, Rule, Window};
-use floodmark_testkit::scenario::{Actual, FingerprintLabels, Record, Scenario, labels};
+use floodmark_testkit::scenario::{Actual, FingerprintLabels, Record, Scenario};
 use floodmark_testkit::services::clickhouse::ClickHouseDatabase;
 use floodmark_testkit::services::engine::{Engine, Installation};
 use floodmark_testkit::services::kafka::Topic;
@@ -20,18 +20,19 @@ const LATENESS_MS: i64 = 60_000;
 /// Runs a scenario, and says what differs from what it expects.
 pub(crate) fn run(scenario: &Scenario, plan: Plan) -> Result<(), String> {
     let steps = scenario.steps(FingerprintLabels::Message);
-    let labels = labels::decoded(&steps).map_err(|error| format!("{}: {error:#}", scenario.id))?;
+    let labels = labels(scenario, &steps)?;
     let mut services = Services::new(scenario, partitions(&steps));
     let actual = take_steps(scenario, &steps, plan, &mut services);
     scenario.compare(&labels, &actual)
 }
 
 struct Services {
+    /// First of all: it is dropped before what it works with.
+    engine: Option<Engine>,
     topic: Topic,
     postgres: PostgresDatabase,
     clickhouse: ClickHouseDatabase,
     installation: Installation,
-    engine: Option<Engine>,
     rule: Rule,
     unsent: Vec<Record>,
     /// Records in the topic and in those that it has replaced.
@@ -40,8 +41,9 @@ struct Services {
     filled: BTreeSet<i32>,
     /// Records that only let time pass.
     ticks: u64,
-    /// No record has been read only once since the start.
+    /// All records are read again since the latest start.
     has_read_again: bool,
+    is_recreated: bool,
 }
 
 impl Services {
@@ -75,6 +77,7 @@ impl Services {
             filled: BTreeSet::new(),
             ticks: 0,
             has_read_again: false,
+            is_recreated: false,
         }
     }
 
@@ -95,8 +98,9 @@ impl Services {
         )
     }
 
-    /// As after a crash that came before the first commit.
+    /// As after a crash that came before the first commit: a topic that is gone cannot be read again.
     fn take_progress_back(&mut self) {
+        assert!(!self.is_recreated, "the records of the first topic are gone");
         self.postgres.execute("DELETE FROM progress; UPDATE pipeline SET closed_watermark = NULL");
         self.has_read_again = true;
     }
@@ -149,6 +153,7 @@ impl Place for Services {
     /// The engine notices by itself.
     fn recreate_topic(&mut self, _log: &Log) {
         self.topic.recreate();
+        self.is_recreated = true;
         self.filled.clear();
     }
 

@@ -134,6 +134,7 @@ impl ReadingThread<'_> {
         });
         let polled = input.checked(polled)?;
         for range in lost {
+            input.check_same(&self.state.topic)?;
             input.accept_loss(&range)?;
             self.state.intake.skip_to(self.state.key(range.partition), range.resume_at());
             input.checked(self.reader.resume(&range))?;

@@ -1,7 +1,6 @@
 //! What is known of the topic, refreshed every second.
 
 use super::KafkaInput;
-use crate::pipeline::stop::Ending;
 use floodmark_kafka::{Observation, TopicMonitor};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -61,11 +60,7 @@ impl Watch {
                     }
                     self.set(Latest { leaders, asked_ms });
                 }
-                Observation::Recreated { old, new } => {
-                    let what = format!("topic {topic} was created anew: its id was {old} and is now {new}");
-                    tracing::warn!("{what}: starting anew");
-                    input.stop.end(Ending::StartAnew(what));
-                }
+                Observation::Recreated { old, new } => input.start_anew(topic, old, new),
                 Observation::Gone => {
                     let what = format!("topic {topic} is gone: nothing is committed until it is back");
                     input.health.trouble("kafka", what);
