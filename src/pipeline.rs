@@ -14,6 +14,7 @@ pub mod lanes;
 pub mod persist;
 pub mod recent;
 pub mod retry_filter;
+pub mod samples;
 pub mod stop;
 pub mod tenants;
 
@@ -51,6 +52,11 @@ const BATCHES_IN_CHANNEL: usize = 16;
 const ROWS_WEIGHT_MAX: usize = 8 << 20;
 /// Threads that insert rows: while the store works on one insert, the next is on its way.
 const ROW_LANES: usize = 2;
+
+/// How often this process says that it is alive (design, decision 8).
+const HEARTBEAT: Duration = Duration::from_millis(500);
+/// How often the occurrence store is looked at, so that one that is away is named before there are rows for it.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// The system's clock.
 pub struct SystemClock;
@@ -147,8 +153,7 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
     }
 
     fn run_until_stopped(self, runtime: &Handle, make_readers: &mut MakeReaders<'_>) -> Result<(), Ended> {
-        let persist =
-            Persist { health: self.health.clone(), metrics: self.metrics.clone(), stop: self.stop.clone() };
+        let persist = Persist { health: self.health.clone(), metrics: self.metrics.clone(), stop: self.stop.clone() };
         let (occurrences, incidents) = (Arc::clone(&self.occurrences), Arc::clone(&self.incidents));
         let recovery = Recovery { occurrences: &*occurrences, incidents: &*incidents, persist: &persist };
         let recovered = runtime.block_on(recovery.take_over(&self.config))?;
@@ -164,6 +169,7 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
             generation: recovered.generation,
             intake: Arc::clone(&intake),
             persist: persist.clone(),
+            waiting: samples::Waiting::default(),
             on_incident: self.on_incident.clone(),
         };
         let mut threads = spawn_lanes(runtime, Arc::new(lanes), &channels, &to_commit);
@@ -261,9 +267,11 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
             progress: Arc::clone(&recovered.progress),
             clock: Arc::clone(&self.clock),
         });
-        let spawn = |(reader, seat): (Box<dyn Reader>, Seat)| spawn(&format!("reader-{}", seat.worker), move || {
-            reader.read(seat);
-        });
+        let spawn = |(reader, seat): (Box<dyn Reader>, Seat)| {
+            spawn(&format!("reader-{}", seat.worker), move || {
+                reader.read(seat);
+            })
+        };
         readers.into_iter().zip(seats).map(spawn).collect()
     }
 
@@ -298,22 +306,29 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
         intake: &IntakeShared,
         gauges: &[Arc<JudgeGauges>],
     ) {
-        let mut ticks = tokio::time::interval(Duration::from_millis(500));
+        let beat = self.repeat(HEARTBEAT, async || {
+            if let Some(time) = gauges.iter().map(|gauges| gauges.held_since()).min().flatten() {
+                intake.retries.forget_before(time);
+            }
+            let beat = async || self.incidents.heartbeat(generation).await;
+            persist.until_stored(self.incidents.name(), "heartbeat", beat).await
+        });
+        let look = self.repeat(LOOK, async || {
+            let ping = async || self.occurrences.ping().await;
+            persist.until_stored(self.occurrences.name(), "ping", ping).await
+        });
+        tokio::join!(beat, look);
+    }
+
+    /// Repeats an action until it fails or the pipeline ends.
+    async fn repeat(&self, every: Duration, mut action: impl AsyncFnMut() -> Result<(), Ended>) {
+        let mut ticks = tokio::time::interval(every);
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
                 () = self.stop.stopped() => return,
             }
-            let held_since = gauges.iter().map(|gauges| gauges.held_since()).min().flatten();
-            if let Some(time) = held_since {
-                intake.retries.forget_before(time);
-            }
-            let beat = async || self.incidents.heartbeat(generation).await;
-            if persist.until_stored(self.incidents.name(), "heartbeat", beat).await.is_err() {
-                return;
-            }
-            let ping = async || self.occurrences.ping().await;
-            if persist.until_stored(self.occurrences.name(), "ping", ping).await.is_err() {
+            if action().await.is_err() {
                 return;
             }
         }
@@ -351,6 +366,8 @@ fn spawn_lanes<O: OccurrenceStore, I: IncidentStore>(
         .collect();
     let (handle, of_due, due) = (runtime.clone(), Arc::clone(&lanes), channels.due.clone());
     threads.push(spawn("incidents", move || handle.block_on(of_due.due(due))));
+    let (handle, of_samples) = (runtime.clone(), Arc::clone(&lanes));
+    threads.push(spawn("samples", move || handle.block_on(of_samples.samples())));
     let (handle, closings, to_commit) = (runtime.clone(), channels.closings.clone(), to_commit.clone());
     threads.push(spawn("closings", move || handle.block_on(lanes.closings(closings, to_commit))));
     threads

@@ -63,15 +63,17 @@ fn every_scenario_passes_through_real_services() {
     level.finish();
 }
 
+/// Pending, and passes all the same: its late occurrence finds the pane of its window still held, so that `own` holds at
+/// once (W-5), and nobody has to ask for counts. A window later it would not.
+const PASSES_BY_ITS_PANE: &str = "O24";
+
 #[test]
 fn what_is_pending_does_not_pass_yet() {
     let all = occurrences();
-    let passing: Vec<_> = PENDING
-        .iter()
-        .filter(|(id, _)| {
-            let scenario = all.iter().find(|scenario| scenario.id == *id).expect("a scenario");
-            all_plans().into_iter().all(|plan| pure::run(scenario, plan).is_ok())
-        })
-        .collect();
-    assert!(passing.is_empty(), "these pass, so they are not pending: {passing:?}; pending are {PENDING:?}");
+    let passes = |id: &str| {
+        let scenario = all.iter().find(|scenario| scenario.id == id).expect("pending scenarios exist");
+        all_plans().into_iter().all(|plan| pure::run(scenario, plan).is_ok())
+    };
+    let passing: Vec<&str> = PENDING.iter().map(|(id, _)| *id).filter(|id| passes(id)).collect();
+    assert_eq!(passing, [PASSES_BY_ITS_PANE], "these pass, so they are not pending; all that are: {PENDING:?}");
 }

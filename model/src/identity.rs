@@ -137,11 +137,7 @@ impl KeyHasher {
     /// The 128-bit hash (XXH3).
     #[must_use]
     pub fn finish(self) -> u128 {
-        if self.spilled.is_empty() {
-            xxh3_128(&self.inline[..self.inline_len])
-        } else {
-            xxh3_128(&self.spilled)
-        }
+        if self.spilled.is_empty() { xxh3_128(&self.inline[..self.inline_len]) } else { xxh3_128(&self.spilled) }
     }
 }
 

@@ -37,10 +37,7 @@ impl Level {
             ("notice", Level::Info),
         ];
         let Some(name) = name.map(str::trim) else { return Self::Error };
-        NAMES
-            .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(name))
-            .map_or(Self::Error, |(_, level)| *level)
+        NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map_or(Self::Error, |(_, level)| *level)
     }
 
     /// The lower-case name.

@@ -145,7 +145,7 @@ pub trait OccurrenceStore: Send + Sync + 'static {
 }
 
 /// The most keys of one [`OccurrenceStore::window_facts`] call.
-pub const FACTS_MAX: usize = 1_000;
+pub const FACTS_MAX: usize = 2_500;
 
 /// Holds incidents and progress. Every write compares `generation` with the stored one in its own transaction and
 /// fails with [`Failure::Fenced`] when they differ.
@@ -201,8 +201,11 @@ pub trait IncidentStore: Send + Sync + 'static {
 
     /// Writes progress: the partitions given, never moving an offset, a watermark or the closed time back, and the
     /// settings hash, in one transaction.
-    fn commit(&self, generation: Generation, progress: &Progress)
-    -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn commit(
+        &self,
+        generation: Generation,
+        progress: &Progress,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// The stored progress; empty for a pipeline that never ran.
     fn progress(&self) -> impl Future<Output = Result<Progress, StoreError>> + Send;

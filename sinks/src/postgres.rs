@@ -111,8 +111,10 @@ impl IncidentStore for PostgresStore {
     async fn refresh_incidents(&self, generation: Generation, facts: &[WindowFacts]) -> Result<(), StoreError> {
         let call = self.lane(Lane::Closings, "write samples");
         let rows = values::FactRows::new(facts);
-        call.fenced(&self.pipeline, generation, async |session, pipeline| incidents::refresh(session, pipeline, &rows).await)
-            .await
+        call.fenced(&self.pipeline, generation, async |session, pipeline| {
+            incidents::refresh(session, pipeline, &rows).await
+        })
+        .await
     }
 
     async fn close_incidents(

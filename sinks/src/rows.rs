@@ -75,6 +75,13 @@ pub struct Rows {
 }
 
 impl RowBlock {
+    /// An empty block with room for as many occurrences as `before` holds: it grows in one go.
+    #[must_use]
+    pub fn with_room_for(before: &Self) -> Self {
+        let bytes = Arc::new(Vec::with_capacity(before.occurrences.bytes.len()));
+        Self { occurrences: Rows { bytes, count: 0 }, ..Self::default() }
+    }
+
     /// Appends an occurrence.
     pub fn push_occurrence(&mut self, occurrence: &Occurrence<'_>) {
         self.occurrences.push(|bytes| encode::occurrence(bytes, occurrence));

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Where the configuration and the stores are.
 #[derive(Clone, Debug, Default, Args)]
-pub struct StoreArguments {
+pub(super) struct StoreArguments {
     /// Configuration file (TOML); see floodmark.example.toml
     #[arg(long, value_name = "FILE", env = "FLOODMARK_CONFIG")]
     pub config: Option<PathBuf>,
@@ -32,8 +32,9 @@ pub struct StoreArguments {
 
 impl StoreArguments {
     /// Reads the configuration; `more` are further flags.
-    pub fn load(&self, mut more: Flags) -> Result<Loaded, Failure> {
-        for (key, flag, url) in [("postgres", "--postgres", &self.postgres), ("clickhouse", "--clickhouse", &self.clickhouse)]
+    pub(super) fn load(&self, mut more: Flags) -> Result<Loaded, Failure> {
+        for (key, flag, url) in
+            [("postgres", "--postgres", &self.postgres), ("clickhouse", "--clickhouse", &self.clickhouse)]
         {
             if let Some(url) = url {
                 refuse_password(flag, url)?;
@@ -45,7 +46,7 @@ impl StoreArguments {
 }
 
 /// A password in a flag would show in the process list.
-pub fn refuse_password(flag: &str, url: &str) -> Result<(), Failure> {
+pub(super) fn refuse_password(flag: &str, url: &str) -> Result<(), Failure> {
     if mask_password(url) == url {
         return Ok(());
     }
@@ -58,7 +59,7 @@ pub fn refuse_password(flag: &str, url: &str) -> Result<(), Failure> {
 
 /// Which rows a command shows.
 #[derive(Clone, Debug, Default, Args)]
-pub struct SelectionArguments {
+pub(super) struct SelectionArguments {
     /// Only this tenant
     #[arg(long)]
     pub tenant: Option<String>,
@@ -75,7 +76,7 @@ pub struct SelectionArguments {
 
 impl SelectionArguments {
     /// The selection.
-    pub fn selection(&self) -> Result<Selection, Failure> {
+    pub(super) fn selection(&self) -> Result<Selection, Failure> {
         let time = |flag: &str, text: &Option<String>| text.as_deref().map(|text| read_time(flag, text)).transpose();
         Ok(Selection {
             tenant: self.tenant.clone(),

@@ -108,9 +108,13 @@ fn what_next(kept: Option<&Path>) -> String {
     let look = match kept {
         Some(store) => {
             let store = store.display();
-            format!("  floodmark incidents --embedded --store {store}\n  floodmark totals --embedded --store {store} --json\n")
+            format!(
+                "  floodmark incidents --embedded --store {store}\n  floodmark totals --embedded --store {store} --json\n"
+            )
         }
-        None => "  floodmark demo --store demo.sqlite            keep it, to look with `incidents` and `totals`\n".into(),
+        None => {
+            "  floodmark demo --store demo.sqlite            keep it, to look with `incidents` and `totals`\n".into()
+        }
     };
     format!(
         "\nWhat to try next:\n{look}  floodmark run --embedded --input 'logs/*.log' --format log4j   your own logs\n  \

@@ -41,7 +41,8 @@ pub(super) fn show(rows: &[IncidentRow]) -> String {
     const MESSAGE_WIDTH: usize = 90;
     let mut shown = table::table(&["window", "tenant", "fingerprint", "status", "count", "most frequent message"]);
     for row in rows {
-        let message = row.samples.first().map_or(String::new(), |sample| table::one_line(&sample.message, MESSAGE_WIDTH));
+        let message =
+            row.samples.first().map_or(String::new(), |sample| table::one_line(&sample.message, MESSAGE_WIDTH));
         shown.add_row([
             table::time(row.window_start),
             row.tenant.clone(),

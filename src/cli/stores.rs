@@ -8,7 +8,7 @@ use floodmark_sinks::postgres::PostgresStore;
 use floodmark_sinks::sqlite::SqliteStore;
 
 /// Postgres, as configured.
-pub fn postgres(config: &Config) -> Result<PostgresStore, Failure> {
+pub(super) fn postgres(config: &Config) -> Result<PostgresStore, Failure> {
     let url = config.postgres.reveal();
     if url.is_empty() {
         return Err(missing("postgres", "--postgres postgres://user@host/database"));
@@ -17,7 +17,7 @@ pub fn postgres(config: &Config) -> Result<PostgresStore, Failure> {
 }
 
 /// ClickHouse, as configured.
-pub fn clickhouse(config: &Config) -> Result<ClickHouseStore, Failure> {
+pub(super) fn clickhouse(config: &Config) -> Result<ClickHouseStore, Failure> {
     let url = config.clickhouse.reveal();
     if url.is_empty() {
         return Err(missing("clickhouse", "--clickhouse http://host:8123/database"));
@@ -26,7 +26,7 @@ pub fn clickhouse(config: &Config) -> Result<ClickHouseStore, Failure> {
 }
 
 /// The embedded store, for reading.
-pub fn sqlite_for_reading(arguments: &StoreArguments) -> Result<SqliteStore, Failure> {
+pub(super) fn sqlite_for_reading(arguments: &StoreArguments) -> Result<SqliteStore, Failure> {
     SqliteStore::open_read_only(&arguments.store).map_err(Failure::dependency)
 }
 

@@ -5,26 +5,25 @@ use comfy_table::{ContentArrangement, Table};
 use floodmark_model::EventTime;
 
 /// A table with these headings that fits the terminal.
-pub fn table(headings: &[&str]) -> Table {
+pub(super) fn table(headings: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic).set_header(headings);
     table
 }
 
 /// A time in RFC 3339, to the second.
-pub fn time(time: EventTime) -> String {
-    jiff::Timestamp::from_millisecond(time.0)
-        .map_or_else(|_| format!("{} ms", time.0), |stamp| format!("{stamp:.0}"))
+pub(super) fn time(time: EventTime) -> String {
+    jiff::Timestamp::from_millisecond(time.0).map_or_else(|_| format!("{} ms", time.0), |stamp| format!("{stamp:.0}"))
 }
 
 /// The time of day, to the millisecond.
-pub fn clock(time: EventTime) -> String {
+pub(super) fn clock(time: EventTime) -> String {
     jiff::Timestamp::from_millisecond(time.0)
         .map_or_else(|_| format!("{} ms", time.0), |stamp| stamp.strftime("%H:%M:%S%.3f").to_string())
 }
 
 /// Text on one line, cut to a width, without control characters: what a message holds must not move the cursor.
-pub fn one_line(text: &str, width: usize) -> String {
+pub(super) fn one_line(text: &str, width: usize) -> String {
     let clean = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
     let mut line: String = clean.clone().take(width).collect();
     if clean.count() > width {

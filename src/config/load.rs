@@ -131,9 +131,11 @@ fn effective(file: File, figment: &Figment) -> Result<Config, ConfigError> {
             return wrong(&key("straddle_buckets"), &buckets, "must divide the window, and be at most 1000");
         }
     }
-    for (key, span) in
-        [("time.lateness", file.time.lateness), ("time.max_future", file.time.max_future), ("time.idle_after", file.time.idle_after)]
-    {
+    for (key, span) in [
+        ("time.lateness", file.time.lateness),
+        ("time.max_future", file.time.max_future),
+        ("time.idle_after", file.time.idle_after),
+    ] {
         if span.0 > 30 * 86_400_000 {
             return wrong(key, &span, "at most 30d");
         }

@@ -32,7 +32,9 @@ impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let span = read(&text, &SPANS).map(Self);
-        span.ok_or_else(|| de::Error::invalid_value(de::Unexpected::Str(&text), &"a span such as \"60s\", \"5m\", \"250ms\""))
+        span.ok_or_else(|| {
+            de::Error::invalid_value(de::Unexpected::Str(&text), &"a span such as \"60s\", \"5m\", \"250ms\"")
+        })
     }
 }
 
@@ -46,7 +48,9 @@ impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let size = read(&text, &SIZES).and_then(|bytes| usize::try_from(bytes).ok()).map(Self);
-        size.ok_or_else(|| de::Error::invalid_value(de::Unexpected::Str(&text), &"a size such as \"64MiB\", \"512KiB\""))
+        size.ok_or_else(|| {
+            de::Error::invalid_value(de::Unexpected::Str(&text), &"a size such as \"64MiB\", \"512KiB\"")
+        })
     }
 }
 

@@ -16,7 +16,7 @@ pub struct Decoder {
 #[derive(Clone, Debug)]
 enum Format {
     Own,
-    Mapped(Mapping),
+    Mapped(Box<Mapping>),
     Text(TextFormat),
 }
 
@@ -24,7 +24,7 @@ impl Decoder {
     /// JSON, through the configured mapping where there is one.
     #[must_use]
     pub fn json(config: &Config) -> Self {
-        let format = config.mapping.clone().map_or(Format::Own, Format::Mapped);
+        let format = config.mapping.clone().map_or(Format::Own, |mapping| Format::Mapped(Box::new(mapping)));
         Self { settings: settings(config), format }
     }
 

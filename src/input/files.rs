@@ -24,7 +24,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-
 /// How far the reading of all inputs has come, in bytes.
 #[derive(Debug, Default)]
 pub struct BytesRead(AtomicU64);

@@ -144,7 +144,8 @@ impl KafkaInput {
     /// Repeats a question with back-off until it is answered, or the pipeline ends.
     fn until_answered<T>(&self, mut ask: impl FnMut() -> Result<T, KafkaError>) -> Result<T, Ended> {
         let (min, max) = (Duration::from_millis(100), Duration::from_secs(5));
-        let waits = ExponentialBuilder::default().with_min_delay(min).with_max_delay(max).without_max_times().with_jitter();
+        let waits =
+            ExponentialBuilder::default().with_min_delay(min).with_max_delay(max).without_max_times().with_jitter();
         let mut waits = waits.build();
         loop {
             match ask() {

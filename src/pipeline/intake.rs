@@ -214,7 +214,8 @@ impl Intake {
             return None;
         }
         self.drop_retries();
-        let block = std::mem::take(&mut self.block);
+        let next = RowBlock::with_room_for(&self.block);
+        let block = std::mem::replace(&mut self.block, next);
         let rows = (block.rows() > 0).then(|| self.shared.budget.admit(block));
         let partitions = std::mem::take(&mut self.changed).iter().map(|key| self.partitions[key]).collect();
         Some(Batch::Read { events: std::mem::take(&mut self.events), rows, partitions })

@@ -1,11 +1,14 @@
 //! The other ends of the dataflow's channels: one thread a lane takes deliveries, writes them, and acknowledges.
 //!
-//! Rows, incidents and closings have lanes of their own, so that an incident never waits behind an insert or a query.
+//! Rows, incidents, closings and samples have lanes of their own, so that an incident never waits behind an insert or a
+//! query, and nothing behind samples.
 
+use crate::pipeline::OnIncident;
 use crate::pipeline::budget::Admitted;
 use crate::pipeline::commit::ToCommit;
 use crate::pipeline::intake::IntakeShared;
 use crate::pipeline::persist::{Ended, Persist};
+use crate::pipeline::samples::{Waiting, pause_after};
 use crossbeam_channel::{Receiver, Sender};
 use floodmark_dataflow::egress::{Acknowledge, Delivery};
 use floodmark_dataflow::message::{Closing, Due, WindowKey};
@@ -15,6 +18,7 @@ use floodmark_model::{Detection, EventTime, IncidentKey, Rule, Window};
 use floodmark_sinks::{FACTS_MAX, Generation, IncidentStore, OccurrenceStore};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Incidents of one write.
 const INCIDENTS_MAX: usize = 5_000;
@@ -31,8 +35,10 @@ pub struct Lanes<O, I> {
     pub intake: Arc<IntakeShared>,
     /// How stores are called.
     pub persist: Persist,
+    /// Samples that may be refreshed.
+    pub waiting: Waiting,
     /// Tells of each new incident, for the `demo`.
-    pub on_incident: Option<Arc<dyn Fn(&NewIncident) + Send + Sync>>,
+    pub on_incident: Option<Arc<OnIncident>>,
 }
 
 /// Waits for a delivery, and takes what else is there, so that one write carries them all.
@@ -123,16 +129,13 @@ impl<O: OccurrenceStore, I: IncidentStore> Lanes<O, I> {
     }
 
     async fn close(&self, sorted: Sorted, commit: &Sender<ToCommit>) -> Result<(), Ended> {
+        self.waiting.add(sorted.refresh);
         for (index, start) in sorted.sweeps {
             self.sweep(index, start).await?;
         }
         for (index, rule) in self.intake.rules.iter().enumerate() {
-            let of_rule = |keys: &BTreeSet<WindowKey>| -> Vec<IncidentKey> {
-                keys.iter().filter(|key| usize::from(key.rule.0) == index).map(|key| self.incident_key(key)).collect()
-            };
-            self.with_facts(rule, &of_rule(&sorted.refresh), |facts| self.refreshed(facts)).await?;
-            self.with_facts(rule, &of_rule(&sorted.closed), |facts| self.closed(rule, facts)).await?;
-            let late = self.existing(&of_rule(&sorted.late)).await?;
+            self.with_facts(rule, &self.of_rule(index, &sorted.closed), |facts| self.closed(rule, facts)).await?;
+            let late = self.existing(&self.of_rule(index, &sorted.late)).await?;
             self.with_facts(rule, &late, |facts| self.retotalled(rule, facts)).await?;
         }
         for (worker, time) in sorted.closed_to {
@@ -155,6 +158,30 @@ impl<O: OccurrenceStore, I: IncidentStore> Lanes<O, I> {
             write(facts).await?;
         }
         Ok(())
+    }
+
+    fn of_rule<'a>(&self, index: usize, keys: impl IntoIterator<Item = &'a WindowKey>) -> Vec<IncidentKey> {
+        let of_rule = keys.into_iter().filter(|key| usize::from(key.rule.0) == index);
+        of_rule.map(|key| self.incident_key(key)).collect()
+    }
+
+    /// Refreshes samples until the pipeline ends.
+    pub async fn samples(&self) {
+        let stop = &self.persist.stop;
+        while !stop.is_stopped() {
+            let started = Instant::now();
+            let keys = self.waiting.take(FACTS_MAX);
+            for (index, rule) in self.intake.rules.iter().enumerate() {
+                let keys = self.of_rule(index, &keys);
+                if self.with_facts(rule, &keys, |facts| self.refreshed(facts)).await.is_err() {
+                    return;
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause_after(started.elapsed())) => {}
+                () = stop.stopped() => return,
+            }
+        }
     }
 
     async fn refreshed(&self, facts: Vec<WindowFacts>) -> Result<(), Ended> {

@@ -7,16 +7,25 @@ const SHARDS: usize = 64;
 const SLOTS: usize = 256;
 /// Longest message kept, in bytes.
 const MESSAGE_BYTES_MAX: usize = 512;
+/// Of so many messages of other keys, one takes the place: keys that share one do not push each other out in turns.
+const TURNS: u8 = 4;
 
-/// A bounded cache: each key has one place, and the latest key there stays.
+/// A bounded cache: each key has one place, and of those that share it a late one stays.
 pub struct RecentMessages {
-    shards: Vec<Mutex<Vec<Option<(PaneKey, Arc<str>)>>>>,
+    shards: Vec<Mutex<Vec<Place>>>,
+}
+
+#[derive(Clone, Default)]
+struct Place {
+    kept: Option<(PaneKey, Arc<str>)>,
+    /// Messages of other keys until one takes the place.
+    turns: u8,
 }
 
 impl Default for RecentMessages {
     fn default() -> Self {
         let mut shards = Vec::new();
-        shards.resize_with(SHARDS, || Mutex::new(vec![None; SLOTS]));
+        shards.resize_with(SHARDS, || Mutex::new(vec![Place::default(); SLOTS]));
         Self { shards }
     }
 }
@@ -25,21 +34,25 @@ impl RecentMessages {
     /// Keeps the message of this key, unless one is kept already.
     pub fn keep(&self, key: PaneKey, message: &str) {
         let (mut shard, slot) = self.place(&key);
-        match &mut shard[slot] {
-            Some((kept, _)) if *kept == key => {}
-            place => *place = Some((key, cut(message).into())),
+        let place = &mut shard[slot];
+        if place.kept.as_ref().is_some_and(|(kept, _)| *kept == key) {
+            return;
         }
+        if place.turns > 0 {
+            place.turns -= 1;
+            return;
+        }
+        *place = Place { kept: Some((key, cut(message).into())), turns: TURNS - 1 };
     }
 
     /// A message of this key, if one is kept.
     #[must_use]
     pub fn of(&self, key: &PaneKey) -> Option<Arc<str>> {
         let (shard, slot) = self.place(key);
-        shard[slot].as_ref().filter(|(kept, _)| kept == key).map(|(_, message)| Arc::clone(message))
+        shard[slot].kept.as_ref().filter(|(kept, _)| kept == key).map(|(_, message)| Arc::clone(message))
     }
 
-    #[expect(clippy::type_complexity, reason = "a guard of the shard's slots, and the slot")]
-    fn place(&self, key: &PaneKey) -> (MutexGuard<'_, Vec<Option<(PaneKey, Arc<str>)>>>, usize) {
+    fn place(&self, key: &PaneKey) -> (MutexGuard<'_, Vec<Place>>, usize) {
         let hash = key.hash(0) as usize;
         let shard = self.shards[hash % SHARDS].lock().unwrap_or_else(PoisonError::into_inner);
         (shard, hash / SHARDS % SLOTS)
@@ -73,7 +86,16 @@ mod tests {
         let recent = RecentMessages::default();
         let long = "ä".repeat(10_000);
         (0..100_000).for_each(|n| recent.keep(key(n), &long));
-        let kept = recent.of(&key(99_999)).expect("the latest key of its place stays");
-        assert!(kept.len() <= MESSAGE_BYTES_MAX);
+        let kept: Vec<_> = (0..100_000).filter_map(|n| recent.of(&key(n))).collect();
+        assert!((1..=SHARDS * SLOTS).contains(&kept.len()));
+        assert!(kept.iter().all(|message| message.len() <= MESSAGE_BYTES_MAX));
+    }
+
+    #[test]
+    fn a_key_gets_its_place_after_a_few_messages() {
+        let recent = RecentMessages::default();
+        (0..100_000).for_each(|n| recent.keep(key(n), "old"));
+        (0..TURNS).for_each(|_| recent.keep(key(200_000), "new"));
+        assert_eq!(recent.of(&key(200_000)).as_deref(), Some("new"));
     }
 }

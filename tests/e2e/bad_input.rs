@@ -24,7 +24,12 @@ fn specimens() -> Vec<(Vec<u8>, Option<&'static str>)> {
         (text(r#"{"tenant":"","message":"nobody's"}"#), None),
         (long.into_bytes(), Some("too_large")),
         (nested.into_bytes(), Some("too_deep")),
-        (text(r#"{"tenant":"acme","ts":123456789012345678901234567890,"event_id":340282366920938463463374607431768211456}"#), None),
+        (
+            text(
+                r#"{"tenant":"acme","ts":123456789012345678901234567890,"event_id":340282366920938463463374607431768211456}"#,
+            ),
+            None,
+        ),
         (Vec::new(), Some("empty_record")),
     ]
 }

@@ -53,9 +53,14 @@ impl Bed {
 
     /// Waits until so many are.
     pub(crate) fn wait_until_durable(&self, records: i64) {
-        wait_until_equal("all records to be durable", PATIENCE, || self.durable(), |durable| {
-            if *durable == records { Ok(()) } else { Err(format!("{durable} of {records}")) }
-        });
+        wait_until_equal(
+            "all records to be durable",
+            PATIENCE,
+            || self.durable(),
+            |durable| {
+                if *durable == records { Ok(()) } else { Err(format!("{durable} of {records}")) }
+            },
+        );
     }
 
     /// G-2: every record that was produced is in exactly one tally, at its own partition.
@@ -68,4 +73,3 @@ impl Bed {
         }
     }
 }
-

@@ -38,7 +38,10 @@ fn a_wrong_configuration_is_one_line_with_key_value_file_and_what_would_be_right
         ("workers = \"many\"", &["workers", "many", "floodmark.toml"]),
         ("[time]\nlateness = \"soon\"", &["time.lateness", "soon", "floodmark.toml", "60s"]),
         ("[[rules]]\nname = \"a\"\nthreshold = 0", &["threshold", "0", "floodmark.toml", "at least 1"]),
-        ("[[rules]]\nname = \"a\"\nwindow = \"5m\"\nstraddle_buckets = 7", &["straddle_buckets", "7", "floodmark.toml"]),
+        (
+            "[[rules]]\nname = \"a\"\nwindow = \"5m\"\nstraddle_buckets = 7",
+            &["straddle_buckets", "7", "floodmark.toml"],
+        ),
         ("workers = ", &["floodmark.toml"]),
     ] {
         assert_fails(&installation(text).output::<&str>("check", []), 2, parts);

@@ -69,7 +69,8 @@ fn t2_a_record_a_year_ahead_changes_nothing_for_the_others() {
     bed.wait_for_incidents("closed", &[(0, Some(10))]);
     assert_eq!(engine.metric("floodmark_occurrences_late_total", ""), Some(0.0));
     assert_eq!(engine.metric("floodmark_ts_clamped_total", ""), Some(1.0));
-    let clamped = bed.clickhouse.query("SELECT toString(toUnixTimestamp64Milli(ts)) FROM occurrences FINAL WHERE ts_clamped");
+    let clamped =
+        bed.clickhouse.query("SELECT toString(toUnixTimestamp64Milli(ts)) FROM occurrences FINAL WHERE ts_clamped");
     assert_eq!(clamped.trim(), T0.to_string(), "it happened when it was written");
 }
 

@@ -8,18 +8,26 @@ use std::collections::BTreeMap;
 
 impl Bed {
     pub(crate) fn produce(&self, produced: &[Produced]) {
-        self.topic.produce(produced.iter().map(|record| (record.partition, record.record_time, record.payload.as_str())));
+        self.topic
+            .produce(produced.iter().map(|record| (record.partition, record.record_time, record.payload.as_str())));
     }
 
     /// Waits until all is durable and closed, and compares every table with what the oracle says.
     pub(crate) fn assert_ends_as(&self, expected: &Expected) {
         self.wait_until_durable(self.topic.end_offsets().iter().sum());
-        let found = wait_until_equal("the incidents and their totals", PATIENCE, || self.closed_incidents(), |found| {
-            differences(&expected.incidents, found)
-        });
+        let found = wait_until_equal(
+            "the incidents and their totals",
+            PATIENCE,
+            || self.closed_incidents(),
+            |found| differences(&expected.incidents, found),
+        );
         assert_eq!(found.len(), expected.incidents.len());
         let count = |query: &str| self.postgres.number(query);
-        assert_eq!(count("SELECT count(*) FROM incidents"), expected.incidents.len() as i64, "none twice, none withdrawn");
+        assert_eq!(
+            count("SELECT count(*) FROM incidents"),
+            expected.incidents.len() as i64,
+            "none twice, none withdrawn"
+        );
 
         let totals: BTreeMap<_, _> = observed::totals(&self.clickhouse)
             .into_iter()

@@ -132,19 +132,13 @@ impl Running {
     }
 
     /// Serves the stores while the clock ticks, until `is_done`.
-    fn until(
-        &mut self,
-        what: &str,
-        stored: &mut Stored,
-        (survives, tick_ms): (Survives, i64),
-        is_done: impl Fn(&Self, &Stored) -> bool,
-    ) {
+    fn until(&mut self, what: &str, stored: &mut Stored, survives: Survives, is_done: impl Fn(&Self, &Stored) -> bool) {
         wait_for(what, DEADLINE, || {
             self.serve(stored, survives);
             if is_done(self, stored) {
                 return Some(());
             }
-            self.tick(tick_ms);
+            self.tick(EPOCH_MS);
             None
         });
     }
@@ -153,8 +147,9 @@ impl Running {
         self.handed_over.iter().all(|(key, next_offset)| stored.next_offset(*key) >= *next_offset)
     }
 
-    fn has_passed(&self, time: EventTime) -> bool {
-        self.gauges.iter().all(|gauges| gauges.merged_watermark() >= Some(time))
+    /// The least merged watermark that a worker knows.
+    fn watermark(&self) -> Option<EventTime> {
+        self.gauges.iter().map(|gauges| gauges.merged_watermark()).min().flatten()
     }
 
     /// All events are judged, and all rows have arrived.
@@ -172,13 +167,7 @@ impl Drop for Running {
     }
 }
 
-const AT_ONCE: (Survives, i64) = (Survives::EVERYTHING, EPOCH_MS);
-
-impl Graph {
-    fn running(&mut self) -> &mut Running {
-        self.running.as_mut().expect("started")
-    }
-}
+const AT_ONCE: Survives = Survives::EVERYTHING;
 
 impl Place for Graph {
     fn start(&mut self, log: &Log) {
@@ -267,16 +256,19 @@ impl Place for Graph {
 
     fn pass(&mut self, time: EventTime) {
         self.settle();
-        let running = self.running();
+        let running = self.running.as_mut().expect("started");
+        running.until("a watermark", &mut self.stored, AT_ONCE, |running, _| running.watermark().is_some());
         for thread in &mut running.threads {
             let keys: Vec<_> = thread.intake.partitions().collect();
             keys.into_iter().for_each(|key| thread.intake.set_reading(key, IDLE));
         }
         running.hand_over();
-        const MINUTE_MS: i64 = 60_000;
-        let running = self.running.as_mut().expect("started");
-        let by_the_minute = (Survives::EVERYTHING, MINUTE_MS);
-        running.until("time to pass", &mut self.stored, by_the_minute, |running, _| running.has_passed(time));
+        // It moves as the clock does once all are idle: then by as much as it takes, and no further.
+        let before = running.watermark();
+        running.until("all to be idle", &mut self.stored, AT_ONCE, |running, _| running.watermark() > before);
+        let watermark = running.watermark().expect("there is one");
+        running.tick((time.0 - watermark.0).max(0));
+        running.until("time to pass", &mut self.stored, AT_ONCE, |running, _| running.watermark() >= Some(time));
         let closed = self.stored.closed_when_passed(time);
         running.until("the closing", &mut self.stored, AT_ONCE, |_, stored| stored.closed() >= Some(closed));
     }
@@ -287,8 +279,7 @@ impl Place for Graph {
         if survives == Survives::EVERYTHING {
             running.until("the commit", &mut self.stored, AT_ONCE, Running::is_committed);
         } else if survives.rows || survives.incidents {
-            let under_way = (survives, EPOCH_MS);
-            running.until("rows and verdicts", &mut self.stored, under_way, |running, _| running.has_arrived());
+            running.until("rows and verdicts", &mut self.stored, survives, |running, _| running.has_arrived());
             running.serve(&mut self.stored, survives);
         }
     }

@@ -24,9 +24,8 @@ pub(crate) struct Level {
 impl Level {
     /// A level that runs every scenario that this runner can run and that is not pending.
     pub(crate) fn new(name: &'static str, runner: Runner) -> Self {
-        let due = occurrences().into_iter().filter(|scenario| std::env::var("ONLY").is_ok_and(|only| scenario.id != only) == false).filter(|scenario| {
-            scenario.runs_on(runner) && missing(&scenario.id).is_empty()
-        });
+        let due =
+            occurrences().into_iter().filter(|scenario| scenario.runs_on(runner) && missing(&scenario.id).is_empty());
         Self { name, runner, due: due.collect(), failures: Vec::new() }
     }
 
@@ -64,8 +63,11 @@ impl Level {
         let was_run = |scenario: &&Scenario| self.due.iter().any(|due| due.id == scenario.id);
         let left_out = all.iter().filter(|scenario| scenario.runs_on(self.runner) && !was_run(scenario));
         let left_out: Vec<&str> = left_out.map(|scenario| scenario.id.as_str()).collect();
-        let pending: Vec<&str> =
-            PENDING.iter().map(|(id, _)| *id).filter(|id| all.iter().any(|s| s.id == *id && s.runs_on(self.runner))).collect();
+        let pending: Vec<&str> = PENDING
+            .iter()
+            .map(|(id, _)| *id)
+            .filter(|id| all.iter().any(|s| s.id == *id && s.runs_on(self.runner)))
+            .collect();
         assert_eq!(left_out, pending, "{}: not run is what is pending, and nothing else: {PENDING:?}", self.name);
         let failures = self.failures.join("\n");
         assert!(failures.is_empty(), "{}: {} runs failed\n{failures}", self.name, self.failures.len());

@@ -132,7 +132,8 @@ impl Place for Services {
         self.settle();
         let now_ms = time.0 + LATENESS_MS;
         let tick = format!("{{\"tenant\":\"clock\",\"level\":\"trace\",\"message\":\"tick\",\"ts\":{now_ms}}}");
-        let ticks = self.filled.clone().into_iter().map(|partition| (partition, RecordTime(now_ms), tick.clone().into()));
+        let ticks =
+            self.filled.clone().into_iter().map(|partition| (partition, RecordTime(now_ms), tick.clone().into()));
         self.ticks += self.filled.len() as u64;
         self.send(ticks);
         let end = Window::containing(time, self.rule.window_ms).start;

@@ -236,7 +236,12 @@ impl Process {
     }
 
     /// Takes a partition on where it is committed.
-    pub(crate) fn assign(&self, intake: &mut Intake, log: &Log, key: PartitionKey) -> (PartitionUpdate, Option<EventTime>) {
+    pub(crate) fn assign(
+        &self,
+        intake: &mut Intake,
+        log: &Log,
+        key: PartitionKey,
+    ) -> (PartitionUpdate, Option<EventTime>) {
         let stored = self.recovered.progress.partitions.get(&key).copied();
         let reading = if log.is_empty(key) { IDLE } else { Reading::Active };
         intake.assign(key, stored, stored.map_or(0, |stored| stored.next_offset), reading)

@@ -148,7 +148,11 @@ mod tests {
         let mut merged = MergedWatermark::new(3, None);
         say(&mut merged, 0, Idle, 0);
         say(&mut merged, 1, Finished(EventTime(900)), 0);
-        assert_eq!(say(&mut merged, 2, At(EventTime(300)), 0), Some(300), "what is finished holds nothing, and lifts nothing");
+        assert_eq!(
+            say(&mut merged, 2, At(EventTime(300)), 0),
+            Some(300),
+            "what is finished holds nothing, and lifts nothing"
+        );
         assert_eq!(say(&mut merged, 2, Finished(EventTime(400)), 0), Some(900));
         assert_eq!(say(&mut merged, 0, Idle, 5_000), Some(900));
         assert_eq!(say(&mut merged, 2, Finished(EventTime(400)), 5_000), Some(900));

@@ -244,10 +244,7 @@ impl Condition for InWindows {
         if self.five_minutes_are_listed() {
             query = query.param("five_minutes", &self.five_minutes);
         }
-        query
-            .param("tenants", &self.tenants)
-            .param("fingerprints", &self.fingerprints)
-            .param("windows", &self.numbers)
+        query.param("tenants", &self.tenants).param("fingerprints", &self.fingerprints).param("windows", &self.numbers)
     }
 }
 

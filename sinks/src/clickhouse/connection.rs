@@ -35,9 +35,11 @@ impl Connection {
     pub(super) fn new(settings: &ClickHouseSettings) -> Result<Self, StoreError> {
         let at = Endpoint::parse(&settings.url)?;
         let compression = if settings.compression { Compression::Lz4 } else { Compression::None };
-        let mut server = Client::with_http_client(HttpClient::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE_CONNECTION)
-            .build(connector(settings.connect_timeout)))
+        let mut server = Client::with_http_client(
+            HttpClient::builder(TokioExecutor::new())
+                .pool_idle_timeout(IDLE_CONNECTION)
+                .build(connector(settings.connect_timeout)),
+        )
         .with_url(at.url)
         .with_compression(compression)
         .with_product_info("floodmark", env!("CARGO_PKG_VERSION"));

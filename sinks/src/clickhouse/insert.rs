@@ -42,7 +42,10 @@ fn batches(blocks: &[RowBlock]) -> Result<Vec<&[RowBlock]>, StoreError> {
     for (n, block) in blocks.iter().enumerate() {
         if block.days.len() > DAYS_MAX {
             let days = block.days.len();
-            return Err(permanent("insert", format!("a block spans {days} days; at most {DAYS_MAX} go into one insert")));
+            return Err(permanent(
+                "insert",
+                format!("a block spans {days} days; at most {DAYS_MAX} go into one insert"),
+            ));
         }
         days.extend(&block.days);
         rows += block.rows();

@@ -84,11 +84,7 @@ pub(super) async fn events(
             each(StoredEvent {
                 identity: Identity(row.identity),
                 ts: EventTime(row.ts_ms),
-                owner: Coordinates {
-                    topic_id: topic_id(row.topic_id),
-                    partition: row.partition,
-                    offset: row.offset,
-                },
+                owner: Coordinates { topic_id: topic_id(row.topic_id), partition: row.partition, offset: row.offset },
             });
         }
         Ok(())

@@ -38,7 +38,8 @@ pub(super) async fn migrate(connection: &Connection, retention_days: u16) -> Res
     let applied: u32 = connection.fetch(ACTION, applied).await?.into_iter().next().unwrap_or(0);
     let known = MIGRATIONS.len() as u32;
     if applied > known {
-        let detail = format!("the database has schema version {applied}, this release knows up to {known}: use a newer one");
+        let detail =
+            format!("the database has schema version {applied}, this release knows up to {known}: use a newer one");
         return Err(permanent(ACTION, detail));
     }
     for migration in MIGRATIONS.iter().filter(|migration| migration.version > applied) {

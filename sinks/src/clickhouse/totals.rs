@@ -47,24 +47,19 @@ fn chunk_length(keys: &[IncidentKey]) -> usize {
 }
 
 #[derive(Row, Deserialize)]
-struct TotalsRow {
+struct FactsRow {
     tenant: String,
     fingerprint_bits: u128,
     window: i64,
     total: u64,
     first_ms: i64,
     last_ms: i64,
+    /// Minus the count, and the message: in this order the most frequent comes first.
+    samples: Vec<(i64, String)>,
 }
 
-#[derive(Row, Deserialize)]
-struct SampleRow {
-    tenant: String,
-    fingerprint_bits: u128,
-    window: i64,
-    sample: String,
-    count: u64,
-}
-
+/// One query for all: what it costs is to read the windows, not what it computes of them. A NUL is shown as its symbol
+/// (Q52); messages that look alike as samples are one sample.
 async fn facts_of_chunk(
     connection: &Connection,
     rule: &Rule,
@@ -72,53 +67,41 @@ async fn facts_of_chunk(
 ) -> Result<Vec<WindowFacts>, StoreError> {
     let windows = Slots::of(rule.window_ms);
     let conditions: [&dyn Condition; 2] = [&InWindows::of(keys, windows), &CountedBy(rule)];
-    let (window, condition) = (windows.sql(), all(&conditions));
-    let totals = format!(
-        "SELECT tenant, fingerprint_bits, {window} AS window, sum(occurrence_count) AS total, \
-         min(toUnixTimestamp64Milli(ts)) AS first_ms, max(toUnixTimestamp64Milli(ts)) AS last_ms \
-         FROM occurrences FINAL WHERE {condition} GROUP BY tenant, fingerprint_bits, window"
-    );
-    // A NUL is shown as its symbol (Q52). Messages that look alike as samples are one sample.
-    let samples = format!(
-        "SELECT tenant, fingerprint_bits, {window} AS window, \
+    let sql = format!(
+        "SELECT tenant, fingerprint_bits, window, sum(count) AS total, min(first) AS first_ms, max(last) AS last_ms, \
+         groupArraySorted({SAMPLES_MAX})((-toInt64(count), sample)) AS samples \
+         FROM (SELECT tenant, fingerprint_bits, {window} AS window, \
          replaceAll(substringUTF8(message, 1, {SAMPLE_CHARS_MAX}), '\\0', '\u{2400}') AS sample, \
-         sum(occurrence_count) AS count \
-         FROM occurrences FINAL WHERE {condition} GROUP BY tenant, fingerprint_bits, window, sample \
-         ORDER BY count DESC, sample LIMIT {SAMPLES_MAX} BY tenant, fingerprint_bits, window"
+         sum(occurrence_count) AS count, min(toUnixTimestamp64Milli(ts)) AS first, max(toUnixTimestamp64Milli(ts)) AS last \
+         FROM occurrences FINAL WHERE {condition} GROUP BY tenant, fingerprint_bits, window, sample) \
+         GROUP BY tenant, fingerprint_bits, window",
+        window = windows.sql(),
+        condition = all(&conditions),
     );
-    let totals = bind_all(connection.select(&totals), &conditions);
-    let totals: Vec<TotalsRow> = connection.fetch("read totals of windows", totals).await?;
-    let samples = bind_all(connection.select(&samples), &conditions);
-    let samples: Vec<SampleRow> = connection.fetch("read samples of windows", samples).await?;
-    Ok(joined(keys, windows, totals, samples))
+    let query = bind_all(connection.select(&sql), &conditions);
+    Ok(in_order(keys, windows, connection.fetch("read facts of windows", query).await?))
 }
 
 /// The answers in the order of the keys.
-fn joined(
-    keys: &[IncidentKey],
-    windows: Slots,
-    totals: Vec<TotalsRow>,
-    samples: Vec<SampleRow>,
-) -> Vec<WindowFacts> {
-    let mut by_key: HashMap<_, (u64, EventTime, EventTime)> = HashMap::with_capacity(totals.len());
-    for row in totals {
-        let times = (row.total, EventTime(row.first_ms), EventTime(row.last_ms));
-        by_key.insert((row.tenant, row.fingerprint_bits, row.window), times);
-    }
-    let mut samples_by_key: HashMap<_, Vec<Sample>> = HashMap::with_capacity(by_key.len());
-    for row in samples {
-        let sample = Sample { message: row.sample, count: row.count };
-        samples_by_key.entry((row.tenant, row.fingerprint_bits, row.window)).or_default().push(sample);
-    }
-    keys.iter()
-        .map(|key| {
-            let at = (key.tenant.to_string(), key.fingerprint.bits(), windows.number(key.window.start));
-            let nothing = (0, key.window.start, key.window.start);
-            let (total, first_ts, last_ts) = by_key.get(&at).copied().unwrap_or(nothing);
-            let samples = samples_by_key.get(&at).cloned().unwrap_or_default();
-            WindowFacts { key: key.clone(), total, first_ts, last_ts, samples }
-        })
-        .collect()
+fn in_order(keys: &[IncidentKey], windows: Slots, rows: Vec<FactsRow>) -> Vec<WindowFacts> {
+    let by_key = |row: FactsRow| ((row.tenant.clone(), row.fingerprint_bits, row.window), row);
+    let mut rows: HashMap<_, FactsRow> = rows.into_iter().map(by_key).collect();
+    let facts = |key: &IncidentKey| {
+        let at = (key.tenant.to_string(), key.fingerprint.bits(), windows.number(key.window.start));
+        let Some(row) = rows.remove(&at) else {
+            let start = key.window.start;
+            return WindowFacts { key: key.clone(), total: 0, first_ts: start, last_ts: start, samples: Vec::new() };
+        };
+        let sample = |(count, message): (i64, String)| Sample { message, count: count.unsigned_abs() };
+        WindowFacts {
+            key: key.clone(),
+            total: row.total,
+            first_ts: EventTime(row.first_ms),
+            last_ts: EventTime(row.last_ms),
+            samples: row.samples.into_iter().map(sample).collect(),
+        }
+    };
+    keys.iter().map(facts).collect()
 }
 
 #[derive(Row, Deserialize)]

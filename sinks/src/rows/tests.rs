@@ -156,3 +156,21 @@ fn rows_on_their_way_to_a_store_do_not_change_when_the_block_grows() {
     assert_eq!(sent.len(), length);
     assert_eq!(block.occurrences.bytes().len(), 2 * length);
 }
+
+#[test]
+fn rows_that_are_cut_out_leave_the_others_as_they_were() {
+    let mut block = RowBlock::default();
+    let mut ends = vec![0];
+    for n in 0..5 {
+        block.push_occurrence(&Occurrence { message: "x".repeat(n * 40).into(), ..simple() });
+        ends.push(block.occurrences.bytes().len());
+    }
+    let row = |n: usize| ends[n]..ends[n + 1];
+    for cut in [vec![], vec![0], vec![4], vec![1, 2], vec![0, 3], vec![0, 1, 2, 3, 4]] {
+        let mut rows = block.occurrences.clone();
+        rows.cut(&cut.iter().map(|n| row(*n)).collect::<Vec<_>>());
+        let kept: Vec<u8> =
+            (0..5).filter(|n| !cut.contains(n)).flat_map(|n| block.occurrences.bytes()[row(n)].to_vec()).collect();
+        assert_eq!((rows.bytes(), rows.count()), (&*kept, 5 - cut.len()), "without {cut:?}");
+    }
+}

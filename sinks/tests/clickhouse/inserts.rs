@@ -31,9 +31,8 @@ async fn i2_of_one_identity_the_least_record_time_partition_and_offset_stays() {
                    FROM occurrences FINAL";
         database.client().query_raw(sql).fetch_all::<String>().await.unwrap()
     };
-    let is_least = |record_time: i64, partition: i32, offset: i64| {
-        vec![format!("({},{partition},{offset})", T0 + record_time)]
-    };
+    let is_least =
+        |record_time: i64, partition: i32, offset: i64| vec![format!("({},{partition},{offset})", T0 + record_time)];
     database.store.insert(&[block([&tried(9, 0, 0)])]).await.unwrap();
     database.store.insert(&[block([&tried(7, 3, 5), &tried(8, 0, 0)])]).await.unwrap();
     assert_eq!(stays().await, is_least(7, 3, 5));

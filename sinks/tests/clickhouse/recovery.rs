@@ -27,8 +27,7 @@ async fn buckets_before_1970_are_floored() {
     let records: Vec<_> = (0..).zip(times).map(|(n, ts)| at_place(ts, 0, n)).collect();
     database.store.insert(&[block(&records)]).await.unwrap();
     let all = progress([(0, 100)]);
-    let expected =
-        of_acme([(-330_000, 1), (-300_000, 1), (-60_000, 1), (-30_000, 2), (0, 2), (30_000, 1)]);
+    let expected = of_acme([(-330_000, 1), (-300_000, 1), (-60_000, 1), (-30_000, 2), (0, 2), (30_000, 1)]);
     assert_eq!(counts(&database, &Rule::default(), i64::MIN, &all).await, expected);
     let expected = of_acme([(-30_000, 1), (0, 2), (30_000, 1)]);
     assert_eq!(counts(&database, &Rule::default(), -1, &all).await, expected, "ts >= since");

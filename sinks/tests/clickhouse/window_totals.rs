@@ -79,7 +79,11 @@ async fn facts_come_in_the_order_of_the_keys_with_zero_for_the_unknown() {
     assert!(facts.iter().map(|facts| &facts.key).eq(&keys));
     assert_eq!(facts.iter().map(|facts| facts.total).collect::<Vec<_>>(), [2, 0, 1, 1, 1, 0]);
     assert_eq!(facts[2].first_ts, EventTime(-1));
-    assert_eq!((facts[1].first_ts, facts[1].samples.len()), (EventTime(T0), 0), "an unknown key has its window's start");
+    assert_eq!(
+        (facts[1].first_ts, facts[1].samples.len()),
+        (EventTime(T0), 0),
+        "an unknown key has its window's start"
+    );
     assert!(database.store.window_facts(&rule, &[]).await.unwrap().is_empty());
     database.drop().await;
 }
@@ -177,11 +181,8 @@ async fn totals_select_windows_by_their_start() {
     records[2].tenant = "other".into();
     database.store.insert(&[block(&records)]).await.unwrap();
     let starts = async |tenant: Option<&str>, since: Option<i64>, until: Option<i64>| {
-        let selection = Selection {
-            tenant: tenant.map(String::from),
-            since: since.map(EventTime),
-            until: until.map(EventTime),
-        };
+        let selection =
+            Selection { tenant: tenant.map(String::from), since: since.map(EventTime), until: until.map(EventTime) };
         let rows = totals(&database, selection).await;
         rows.into_iter().map(|row| (row.window_start.0 - T0) / WINDOW_MS).collect::<Vec<_>>()
     };

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// An embedded run.
-pub struct Embedded {
+pub(crate) struct Embedded {
     /// Its configuration.
     pub config: Config,
     /// The SQLite file.
@@ -35,7 +35,7 @@ pub struct Embedded {
 }
 
 /// What an embedded run reads.
-pub enum Inputs {
+pub(crate) enum Inputs {
     /// What `--input` and `--format` name; `None` is JSON.
     Named {
         /// Paths, patterns, or `-`.
@@ -49,7 +49,7 @@ pub enum Inputs {
 
 impl Embedded {
     /// Reads to the end, settles, and says what was found; or ends early when it is told to.
-    pub fn run(self) -> Result<Summary, Failure> {
+    pub(crate) fn run(self) -> Result<Summary, Failure> {
         let started = Instant::now();
         let store = SqliteStore::open(&self.store).map_err(Failure::dependency)?;
         let process = Process::start(&self.config)?;
@@ -123,8 +123,7 @@ async fn find_inputs(
             if patterns.is_empty() {
                 return Err(Failure::usage("--embedded needs --input: files, a pattern, or - for standard input"));
             }
-            let decoder =
-                format.map_or_else(|| Decoder::json(config), |format| Decoder::text(config, format));
+            let decoder = format.map_or_else(|| Decoder::json(config), |format| Decoder::text(config, format));
             let found = find(store, FileSettings { patterns: &patterns, now }).await.map_err(failed)?;
             Ok((found, decoder))
         }

@@ -49,9 +49,8 @@ pub(super) fn run(config: Config) -> Result<(), Failure> {
             on_incident: None,
             on_commit: Some(show_lag(offsets, config.kafka.topic.clone())),
         };
-        let mut readers = |progress: &Progress, workers, forget: &mut dyn FnMut() -> _| {
-            input.readers(progress, workers, forget)
-        };
+        let mut readers =
+            |progress: &Progress, workers, forget: &mut dyn FnMut() -> _| input.readers(progress, workers, forget);
         Ok(pipeline.run(process.runtime.handle(), &mut readers))
     })?;
     Ok(())

@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 const INTERRUPTED: i32 = 130;
 
 /// A process that runs one pipeline after another until one ends for good.
-pub struct Process {
+pub(super) struct Process {
     /// Where stores are called.
     pub runtime: Runtime,
     /// Counts over all pipelines of the process.
@@ -28,7 +28,7 @@ pub struct Process {
 
 impl Process {
     /// Listens to signals, and for HTTP where the configuration says so.
-    pub fn start(config: &Config) -> Result<Self, Failure> {
+    pub(super) fn start(config: &Config) -> Result<Self, Failure> {
         let process = Self {
             runtime: crate::cli::runtime()?,
             metrics: Arc::default(),
@@ -53,7 +53,7 @@ impl Process {
     }
 
     /// Runs `pipeline` until it ends for good. It is called again, with another stop, when it has to start anew.
-    pub fn run(&self, mut pipeline: impl FnMut(Stop) -> Result<Ending, Failure>) -> Result<Ending, Failure> {
+    pub(super) fn run(&self, mut pipeline: impl FnMut(Stop) -> Result<Ending, Failure>) -> Result<Ending, Failure> {
         loop {
             let stop = Stop::default();
             *self.current.lock().unwrap_or_else(PoisonError::into_inner) = stop.clone();

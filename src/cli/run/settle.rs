@@ -5,7 +5,7 @@ use floodmark_model::{EventTime, IncidentKey, Rule};
 use floodmark_sinks::{FACTS_MAX, IncidentStore, OccurrenceStore, StoreError};
 
 /// Writes the totals of incidents whose window has not closed.
-pub async fn settle(store: &(impl OccurrenceStore + IncidentStore), rules: &[Rule]) -> Result<(), StoreError> {
+pub(super) async fn settle(store: &(impl OccurrenceStore + IncidentStore), rules: &[Rule]) -> Result<(), StoreError> {
     let generation = store.take_over().await?;
     let stored = store.stored_incidents(EventTime::MIN).await?;
     for rule in rules {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// The summary of an embedded run. Counts are of this run; incidents and occurrences are all that the store holds.
 #[derive(Debug, Serialize)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// The SQLite file.
     store: PathBuf,
     /// Whether the input was read to its end.
@@ -29,7 +29,7 @@ pub struct Summary {
 
 impl Summary {
     /// Reads it from the store.
-    pub async fn read(
+    pub(crate) async fn read(
         store: &(impl OccurrenceStore + IncidentStore),
         rules: &[Rule],
         path: PathBuf,
@@ -62,12 +62,6 @@ impl fmt::Display for Summary {
              that no rule counts, {dead} that cannot be read",
             self.seconds
         )?;
-        write!(
-            f,
-            "{} occurrences and {} incidents in {}",
-            self.occurrences,
-            self.incidents.len(),
-            self.store.display()
-        )
+        write!(f, "{} occurrences and {} incidents in {}", self.occurrences, self.incidents.len(), self.store.display())
     }
 }

@@ -82,8 +82,11 @@ const TABLE: &[(&str, &str)] = &[
 
 #[test]
 fn what_varies_is_masked_and_words_stay() {
-    let wrong: Vec<_> =
-        TABLE.iter().filter(|(text, want)| masked(text) != *want).map(|(text, want)| (text, masked(text), want)).collect();
+    let wrong: Vec<_> = TABLE
+        .iter()
+        .filter(|(text, want)| masked(text) != *want)
+        .map(|(text, want)| (text, masked(text), want))
+        .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 

@@ -56,9 +56,19 @@ fn message(request: &str, code: u16) -> String {
     format!("{method} {}: {code} {reason}", masked(path))
 }
 
-/// The reason phrases that servers and proxies use.
+/// What a status means: the phrase that servers and proxies use, or its class.
 fn reason(code: u16) -> &'static str {
-    match code {
+    phrase(code).unwrap_or(match code {
+        ..200 => "Informational",
+        200..300 => "Success",
+        300..400 => "Redirection",
+        400..500 => "Client Error",
+        500.. => "Server Error",
+    })
+}
+
+fn phrase(code: u16) -> Option<&'static str> {
+    Some(match code {
         200 => "OK",
         201 => "Created",
         202 => "Accepted",
@@ -108,10 +118,6 @@ fn reason(code: u16) -> &'static str {
         507 => "Insufficient Storage",
         508 => "Loop Detected",
         511 => "Network Authentication Required",
-        100..200 => "Informational",
-        200..300 => "Success",
-        300..400 => "Redirection",
-        400..500 => "Client Error",
-        _ => "Server Error",
-    }
+        _ => return None,
+    })
 }

@@ -62,7 +62,18 @@ mod tests {
 
     #[test]
     fn other_lines_name_none() {
-        for lines in ["", "\n\n", "\tat java.io.Reader: x", "more of the text: Error", "a.b.c: x", "Note: x", "1.Error", "a..Error", ": x", "Ünïcode.Error: x"] {
+        for lines in [
+            "",
+            "\n\n",
+            "\tat java.io.Reader: x",
+            "more of the text: Error",
+            "a.b.c: x",
+            "Note: x",
+            "1.Error",
+            "a..Error",
+            ": x",
+            "Ünïcode.Error: x",
+        ] {
             assert_eq!(kind(lines), None, "{lines}");
         }
     }
