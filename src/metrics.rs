@@ -285,7 +285,8 @@ impl Metrics {
         set(&self.panes_open, figures.iter().map(|figures| figures.open_panes).sum());
         set(&self.panes_retained, figures.iter().map(|figures| figures.retained_panes).sum());
         set(&self.state_bytes, figures.iter().map(|figures| figures.bytes).sum());
-        if let Some(merged) = judges.iter().filter_map(|judge| judge.merged_watermark()).min() {
+        // None of one judge is the least of all.
+        if let Some(merged) = judges.iter().map(|judge| judge.merged_watermark()).min().flatten() {
             self.watermark.set(merged.0 as f64 / 1_000.0);
         }
     }

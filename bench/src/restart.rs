@@ -123,7 +123,8 @@ impl Restart {
             self.times, self.rate, self.keys, self.workers
         );
         println!("{:<34} {:>8} {:>8} {:>8}", "until", "min", "median", "max");
-        let figures: [(&str, fn(&Start) -> f64); 3] = [
+        type Figure = fn(&Start) -> f64;
+        let figures: [(&str, Figure); 3] = [
             ("ready", |start| start.ready),
             ("first incident of a fresh bug", |start| start.first_incident),
             ("caught up", |start| start.caught_up),

@@ -40,7 +40,7 @@ fn the_oracle_meets_every_expectation_of_real_records_with_computed_fingerprints
             let (rule, oracle) = (scenario.params.rule(), reference::oracle(&scenario.params));
             let steps = scenario.steps(FingerprintLabels::Message);
             let actual = reference::judge(&rule, &oracle, reference::distinct_records(&steps));
-            match labels::decoded(&steps) {
+            match labels::decoded(&rule, &steps) {
                 Ok(labels) => scenario.compare(&labels, &actual).err(),
                 Err(error) => Some(format!("{}: {error:#}", scenario.id)),
             }

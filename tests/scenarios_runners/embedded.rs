@@ -3,7 +3,7 @@
 //! Only the reader is the test's own, since files can say neither a record's time nor its partition. A kill goes on
 //! with a copy of the file and its log, taken while the process still runs: what a crash would have left.
 
-use super::place::{Log, Place, Plan, Survives, labels, take_steps};
+use super::place::{Log, Place, Plan, Survives, take_steps};
 use super::stored::{IDLE, actual_of, config};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use floodmark::config::Config;
@@ -17,7 +17,7 @@ use floodmark_model::progress::{PartitionKey, Progress};
 use floodmark_model::{EventTime, Window};
 use floodmark_sinks::IncidentStore;
 use floodmark_sinks::sqlite::SqliteStore;
-use floodmark_testkit::scenario::{Actual, FingerprintLabels, Record, Scenario};
+use floodmark_testkit::scenario::{Actual, FingerprintLabels, Record, Scenario, labels};
 use floodmark_testkit::wait::{DEADLINE, wait_for, wait_until};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,7 +31,8 @@ use tokio::runtime::Runtime;
 /// Runs a scenario, and says what differs from what it expects.
 pub(crate) fn run(scenario: &Scenario, plan: Plan) -> Result<(), String> {
     let steps = scenario.steps(FingerprintLabels::Message);
-    let labels = labels(scenario, &steps)?;
+    let labels =
+        labels::decoded(&scenario.params.rule(), &steps).map_err(|error| format!("{}: {error:#}", scenario.id))?;
     let mut embedded = Embedded::new(scenario);
     let actual = take_steps(scenario, &steps, plan, &mut embedded);
     scenario.compare(&labels, &actual)

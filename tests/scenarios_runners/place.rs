@@ -90,16 +90,6 @@ pub(crate) trait Place {
     fn actual(&mut self) -> Actual;
 }
 
-/// The labels of real records. A record that no rule counts is no occurrence, and may have another fingerprint.
-pub(crate) fn labels(scenario: &Scenario, steps: &[Step]) -> Result<Labels, String> {
-    let (rule, settings) = (scenario.params.rule(), DecodeSettings::default());
-    let fingerprint_of = |record: &Record| {
-        let occurrence = json::decode(record.as_raw(), &settings).ok()?;
-        rule.counts(&occurrence).then_some(occurrence.fingerprint)
-    };
-    Labels::of_steps(steps, fingerprint_of).map_err(|error| format!("{}: {error:#}", scenario.id))
-}
-
 /// How many partitions the steps need.
 pub(crate) fn partitions(steps: &[Step]) -> i32 {
     let partitions = steps.iter().filter_map(|step| match step {

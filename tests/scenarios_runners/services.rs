@@ -3,9 +3,9 @@
 //! Partitions are idle only after ten minutes here, so that no wall clock closes a window. Time passes by records: one
 //! that no rule matches moves its partition's watermark like any other (Q48), and is in no total.
 
-use super::place::{Log, Place, Plan, Survives, labels, partitions, take_steps};
+use super::place::{Log, Place, Plan, Survives, partitions, take_steps};
 use floodmark_model::{EventTime, RecordTime, Rule, Window};
-use floodmark_testkit::scenario::{Actual, FingerprintLabels, Record, Scenario};
+use floodmark_testkit::scenario::{Actual, FingerprintLabels, Record, Scenario, labels};
 use floodmark_testkit::services::clickhouse::ClickHouseDatabase;
 use floodmark_testkit::services::engine::{Engine, Installation};
 use floodmark_testkit::services::kafka::Topic;
@@ -20,7 +20,8 @@ const LATENESS_MS: i64 = 60_000;
 /// Runs a scenario, and says what differs from what it expects.
 pub(crate) fn run(scenario: &Scenario, plan: Plan) -> Result<(), String> {
     let steps = scenario.steps(FingerprintLabels::Message);
-    let labels = labels(scenario, &steps)?;
+    let labels =
+        labels::decoded(&scenario.params.rule(), &steps).map_err(|error| format!("{}: {error:#}", scenario.id))?;
     let mut services = Services::new(scenario, partitions(&steps));
     let actual = take_steps(scenario, &steps, plan, &mut services);
     scenario.compare(&labels, &actual)

@@ -23,6 +23,9 @@ pub struct MergedWatermark {
 struct Said {
     watermark: SourceWatermark,
     clock_ms: i64,
+    /// A watermark that it gave since the last [`MergedWatermark::advance`]: it counts also when the source was idle
+    /// or finished before anybody asked, so that every worker comes to the same.
+    unmerged: Option<EventTime>,
 }
 
 impl MergedWatermark {
@@ -34,7 +37,12 @@ impl MergedWatermark {
 
     /// Takes in what a source says.
     pub fn update(&mut self, control: &Control) {
-        self.sources[control.source as usize] = Some(Said { watermark: control.watermark, clock_ms: control.clock_ms });
+        let place = &mut self.sources[control.source as usize];
+        let unmerged = match control.watermark {
+            SourceWatermark::At(time) => Some(time),
+            _ => place.and_then(|before| before.unmerged),
+        };
+        *place = Some(Said { watermark: control.watermark, clock_ms: control.clock_ms, unmerged });
     }
 
     /// Whether every source has spoken.
@@ -48,36 +56,52 @@ impl MergedWatermark {
         if !self.is_live() {
             return self.merged;
         }
-        let said = || self.sources.iter().flatten();
+        let unmerged = self.sources.iter_mut().flatten().filter_map(|source| source.unmerged.take()).min();
         let holds = |source: &Said| matches!(source.watermark, SourceWatermark::Holding | SourceWatermark::At(_));
-        let finished = said().filter_map(|source| match source.watermark {
+        if self.said().any(holds) {
+            self.idle_clock_ms = None;
+            self.merged = self.merged.max(self.least());
+            return self.merged;
+        }
+        self.merged = self.merged.max(unmerged);
+        match self.greatest_finished() {
+            None => self.pass_time(),
+            finished => {
+                self.idle_clock_ms = None;
+                self.merged = self.merged.max(finished);
+            }
+        }
+        self.merged
+    }
+
+    fn said(&self) -> impl Iterator<Item = &Said> {
+        self.sources.iter().flatten()
+    }
+
+    /// The least over the sources that are neither idle nor finished; `None` while one of them holds.
+    fn least(&self) -> Option<EventTime> {
+        let least = self.said().filter_map(|source| match source.watermark {
+            SourceWatermark::Idle | SourceWatermark::Finished(_) => None,
+            SourceWatermark::Holding => Some(EventTime::MIN),
+            SourceWatermark::At(time) => Some(time),
+        });
+        least.min().filter(|least| *least > EventTime::MIN)
+    }
+
+    fn greatest_finished(&self) -> Option<EventTime> {
+        let finished = self.said().filter_map(|source| match source.watermark {
             SourceWatermark::Finished(watermark) => Some(watermark),
             _ => None,
         });
-        let finished = finished.max();
-        if finished.is_some() && !said().any(holds) {
-            self.idle_clock_ms = None;
-            self.merged = self.merged.max(finished);
-            return self.merged;
-        }
-        if !said().any(holds) {
-            let clock_ms = said().map(|source| source.clock_ms).min().unwrap_or(0);
-            let passed_ms = self.idle_clock_ms.map_or(0, |before| (clock_ms - before).max(0));
-            self.idle_clock_ms = Some(self.idle_clock_ms.map_or(clock_ms, |before| before.max(clock_ms)));
-            self.merged = self.merged.map(|merged| merged.plus(passed_ms));
-            return self.merged;
-        }
-        self.idle_clock_ms = None;
-        let least = said()
-            .filter_map(|source| match source.watermark {
-                SourceWatermark::Idle | SourceWatermark::Finished(_) => None,
-                SourceWatermark::Holding => Some(EventTime::MIN),
-                SourceWatermark::At(time) => Some(time),
-            })
-            .min()
-            .filter(|least| *least > EventTime::MIN);
-        self.merged = self.merged.max(least);
-        self.merged
+        finished.max()
+    }
+
+    /// All are idle: moves as the slowest clock has since the last call.
+    fn pass_time(&mut self) {
+        let clock_ms = self.said().map(|source| source.clock_ms).min().unwrap_or(0);
+        let passed_ms = self.idle_clock_ms.map_or(0, |before| (clock_ms - before).max(0));
+        self.idle_clock_ms = Some(self.idle_clock_ms.map_or(clock_ms, |before| before.max(clock_ms)));
+        self.merged = self.merged.map(|merged| merged.plus(passed_ms));
     }
 }
 
@@ -134,6 +158,20 @@ mod tests {
         assert_eq!(say(&mut merged, 1, Idle, 1_000_200), Some(700));
         assert_eq!(say(&mut merged, 1, Idle, 1_000_250), Some(700), "the slower clock decides");
         assert_eq!(say(&mut merged, 0, At(EventTime(650)), 1_000_300), Some(700), "and it never goes back");
+    }
+
+    #[test]
+    fn t4_a_watermark_counts_although_its_source_is_idle_when_it_is_asked_for() {
+        let mut merged = MergedWatermark::new(2, None);
+        say(&mut merged, 0, At(EventTime(500)), 0);
+        say(&mut merged, 0, Idle, 0);
+        assert_eq!(say(&mut merged, 1, Idle, 0), Some(500), "nobody was live before");
+        merged.update(&Control { source: 0, to: 0, watermark: At(EventTime(700)), clock_ms: 0 });
+        assert_eq!(say(&mut merged, 0, Idle, 0), Some(700), "between two looks");
+        say(&mut merged, 1, At(EventTime(800)), 0);
+        merged.update(&Control { source: 0, to: 0, watermark: At(EventTime(900)), clock_ms: 0 });
+        assert_eq!(say(&mut merged, 0, Idle, 0), Some(800), "what is idle lifts nothing while another one holds");
+        assert_eq!(say(&mut merged, 1, Idle, 0), Some(800), "nor later");
     }
 
     #[test]

@@ -51,7 +51,10 @@ const EVERY_RULE: &str = "[pool-3-thread-7] -1.5 of 35ms 0x1f 4e3f58bf id Lx8fK2
 fn golden_values_of_version_1() {
     assert_eq!(FINGERPRINT_VERSION, 1);
     let golden = [
-        ("7ed5df8acd4daaefdffe9490fd44c82c", compute(&input(Level::Error, "java.io.IOException", "Connection to kafka1:9092 failed"))),
+        (
+            "7ed5df8acd4daaefdffe9490fd44c82c",
+            compute(&input(Level::Error, "java.io.IOException", "Connection to kafka1:9092 failed")),
+        ),
         ("9783f2e451003a55ddbc8e44747eafff", of_message("User 'bob' (id 42) not found after 35ms")),
         ("1b4fe23e37836f6321c77b2142570ba7", of_message(&"a long message with words only; ".repeat(20))),
         ("00a1490246de7d09621c7163e91328b6", of_message("")),

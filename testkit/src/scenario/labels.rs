@@ -2,7 +2,7 @@
 
 use super::{Record, Scenario, Step};
 use anyhow::{Context, Result, bail, ensure};
-use floodmark_model::Fingerprint;
+use floodmark_model::{Fingerprint, Rule};
 use std::collections::BTreeMap;
 
 /// How a payload says which bug it is about.
@@ -97,13 +97,17 @@ pub fn message(label: &str) -> Option<&'static str> {
     })
 }
 
-/// [`Labels::of_steps`] with the fingerprint that the product's JSON decoder gives.
+/// [`Labels::of_steps`] with the fingerprint that the product's JSON decoder gives. A record that the rule does not count
+/// is no occurrence of the scenario, and may have another fingerprint.
 ///
 /// # Errors
 /// Those of [`Labels::of_steps`].
-pub fn decoded(steps: &[Step]) -> Result<Labels> {
+pub fn decoded(rule: &Rule, steps: &[Step]) -> Result<Labels> {
     use floodmark_model::wire::{DecodeSettings, json};
     let settings = DecodeSettings::default();
-    Labels::of_steps(steps, |record| json::decode(record.as_raw(), &settings).ok().map(|seen| seen.fingerprint))
-        .context("labels of real records")
+    let fingerprint_of = |record: &Record| {
+        let occurrence = json::decode(record.as_raw(), &settings).ok()?;
+        rule.counts(&occurrence).then_some(occurrence.fingerprint)
+    };
+    Labels::of_steps(steps, fingerprint_of).context("labels of real records")
 }

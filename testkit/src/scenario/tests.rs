@@ -168,7 +168,7 @@ fn one_label_with_two_fingerprints_is_no_mapping() {
     let steps = steps.steps(FingerprintLabels::Message);
     let one = floodmark_model::Fingerprint::from_bits(1);
     assert!(Labels::of_steps(&steps, |_| Some(one)).unwrap_err().to_string().contains("want one for each label"));
-    let labels = labels::decoded(&steps).unwrap();
+    let labels = labels::decoded(&floodmark_model::Rule::default(), &steps).unwrap();
     assert_eq!(labels.name(one), "00000000000000000000000000000001", "no label: the digits");
 }
 
