@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use floodmark_model::{Coordinates, DeadLetter, DeadReason, RecordTime, TopicId};
 
-    /// A block of exactly this many bytes, at least a hundred.
+    /// A block of exactly this many bytes, from a hundred on; up to 150 the length of its one string takes a byte.
     fn block(bytes: usize) -> RowBlock {
         let of = |raw: usize| {
             let mut block = RowBlock::default();
@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn a_block_waits_until_enough_is_stored() {
-        let budget = Budget::new(250);
-        let first = budget.admit(block(200));
+        let budget = Budget::new(150);
+        let first = budget.admit(block(100));
         let waiting = Arc::clone(&budget);
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {

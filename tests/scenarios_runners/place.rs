@@ -3,7 +3,7 @@
 use floodmark_model::progress::PartitionKey;
 use floodmark_model::wire::{DecodeSettings, json};
 use floodmark_model::{EventTime, TopicId};
-use floodmark_testkit::scenario::{Actual, Labels, Record, Restart, Scenario, Step};
+use floodmark_testkit::scenario::{Actual, Record, Restart, Scenario, Step};
 
 /// How the steps are taken. An expectation holds for every one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
