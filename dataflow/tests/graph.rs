@@ -286,3 +286,32 @@ fn w1_any_number_of_workers_finds_the_same_incidents() {
     assert_eq!(found[0].len(), 150);
     assert!(found.iter().all(|incidents| *incidents == found[0]));
 }
+
+#[test]
+fn g3_ten_million_occurrences_of_one_instant_are_committed_as_they_go() {
+    const BATCH: i64 = 8_192;
+    const BATCHES: i64 = 10_000_000 / BATCH + 1;
+    let process = Process::start(2, None);
+    process.send(0, assigned(0, Reading::Active));
+    process.send(1, assigned(1, Reading::FINISHED));
+    let mut commits = BTreeSet::new();
+    for batch in 1..=BATCHES {
+        process.read(0, 0, batch * BATCH, (0..BATCH).map(|n| occurrence(n as u128 % 1_000, 7)).collect());
+        let counted = || process.gauges.iter().map(|gauges| gauges.figures().counted).sum::<u64>();
+        // Not too far ahead of the judges, as a reading thread's channel is bounded.
+        process.until("the judges", || {
+            process.rows.try_iter().for_each(|rows| _ = confirm(rows));
+            process.due.try_iter().for_each(|due| _ = confirm(due));
+            process.closings.try_iter().for_each(|closings| _ = confirm(closings));
+            (counted() as i64 + 64 * BATCH >= batch * BATCH).then_some(())
+        });
+        commits.extend(process.committed().get(&0).copied());
+    }
+    process.until("the last commit", || {
+        process.rows.try_iter().for_each(|rows| _ = confirm(rows));
+        process.due.try_iter().for_each(|due| _ = confirm(due));
+        process.closings.try_iter().for_each(|closings| _ = confirm(closings));
+        process.committed().get(&0).filter(|next| **next == BATCHES * BATCH).copied()
+    });
+    assert!(commits.len() > 10, "{} commits on the way", commits.len());
+}
