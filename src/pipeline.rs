@@ -17,6 +17,7 @@ pub mod retry_filter;
 pub mod samples;
 pub mod stop;
 pub mod tenants;
+mod threads;
 
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -24,10 +25,9 @@ use crate::recovery::{Recovered, Recovery};
 use budget::{Admitted, Budget};
 use commit::{Committer, Pending, SameLog, ToCommit};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use floodmark_dataflow::egress::{Delivery, IN_FLIGHT_MAX};
 pub use floodmark_dataflow::epoch::{Clock, Epoch};
-use floodmark_dataflow::graph::{Outputs, WorkerSettings, run_worker};
-use floodmark_dataflow::message::{Batch, Closing, Due};
+use floodmark_dataflow::graph::WorkerSettings;
+use floodmark_dataflow::message::Batch;
 use floodmark_dataflow::progress::Flow;
 use floodmark_dataflow::source::SourceSettings;
 use floodmark_dataflow::state::judge::JudgeSettings;
@@ -41,18 +41,16 @@ use intake::{Intake, IntakeShared};
 use lanes::Lanes;
 use persist::{Ended, Persist};
 use retry_filter::MemoryFilter;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use stop::{Ending, Stop};
+use threads::{Channels, seed, spawn, spawn_lanes, spawn_workers};
 use tokio::runtime::Handle;
 
 /// Batches between a reading thread and its worker.
 const BATCHES_IN_CHANNEL: usize = 16;
 /// Bytes of rows at which an insert leaves before its epoch is over.
 const ROWS_WEIGHT_MAX: usize = 8 << 20;
-/// Threads that insert rows: while the store works on one insert, the next is on its way.
-const ROW_LANES: usize = 2;
-
 /// How often this process says that it is alive (design, decision 8).
 const HEARTBEAT: Duration = Duration::from_millis(500);
 /// How often the occurrence store is looked at, so that one that is away is named before there are rows for it.
@@ -333,72 +331,4 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
             }
         }
     }
-}
-
-/// The channels between the workers and the lanes.
-struct Channels {
-    outputs: Outputs<Admitted>,
-    rows: Receiver<Delivery<Admitted>>,
-    due: Receiver<Delivery<Due>>,
-    closings: Receiver<Delivery<Closing>>,
-}
-
-impl Channels {
-    fn new(workers: usize) -> Self {
-        let room = IN_FLIGHT_MAX * workers;
-        let ((to_rows, rows), (to_due, due), (to_closings, closings)) = (bounded(room), bounded(room), bounded(room));
-        let outputs = Outputs { rows: to_rows, due: to_due, closings: to_closings };
-        Self { outputs, rows, due, closings }
-    }
-}
-
-fn spawn_lanes<O: OccurrenceStore, I: IncidentStore>(
-    runtime: &Handle,
-    lanes: Arc<Lanes<O, I>>,
-    channels: &Channels,
-    to_commit: &Sender<ToCommit>,
-) -> Vec<std::thread::JoinHandle<()>> {
-    let mut threads: Vec<_> = (0..ROW_LANES)
-        .map(|_| {
-            let (runtime, lanes, rows) = (runtime.clone(), Arc::clone(&lanes), channels.rows.clone());
-            spawn("rows", move || runtime.block_on(lanes.rows(rows)))
-        })
-        .collect();
-    let (handle, of_due, due) = (runtime.clone(), Arc::clone(&lanes), channels.due.clone());
-    threads.push(spawn("incidents", move || handle.block_on(of_due.due(due))));
-    let (handle, of_samples) = (runtime.clone(), Arc::clone(&lanes));
-    threads.push(spawn("samples", move || handle.block_on(of_samples.samples())));
-    let (handle, closings, to_commit) = (runtime.clone(), channels.closings.clone(), to_commit.clone());
-    threads.push(spawn("closings", move || handle.block_on(lanes.closings(closings, to_commit))));
-    threads
-}
-
-fn spawn_workers(
-    settings: Vec<WorkerSettings<Admitted>>,
-    to_commit: Sender<ToCommit>,
-    stop: Stop,
-) -> timely::communication::WorkerGuards<()> {
-    let config = timely::Config::process(settings.len());
-    let seats: Vec<_> = settings.into_iter().map(|settings| Mutex::new(Some((settings, to_commit.clone())))).collect();
-    drop(to_commit);
-    let run = move |worker: &mut timely::worker::Worker| {
-        let seat = seats[worker.index()].lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (settings, to_commit) = seat.expect("each worker runs once");
-        let durable = |cuts| {
-            // The committer is gone only when the pipeline has ended.
-            let _ = to_commit.send(ToCommit::Cuts(cuts));
-        };
-        run_worker(worker, settings, durable, || stop.is_stopped());
-    };
-    timely::execute(config, run).expect("threads of one process can always talk to each other")
-}
-
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::thread::JoinHandle<()> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(run).expect("the system gives another thread")
-}
-
-/// A number that strangers cannot guess, for the hash tables of this run.
-fn seed() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(0)
 }

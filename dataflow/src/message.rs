@@ -1,14 +1,10 @@
 //! What travels through the dataflow.
 
-use crate::state::panes::PaneKey;
+pub use crate::state::panes::{PaneKey, TenantId};
 use floodmark_model::progress::{PartitionKey, Tallies};
 use floodmark_model::rule::RuleIndex;
 use floodmark_model::{Detection, EventTime, Fingerprint};
 use serde::{Deserialize, Serialize};
-
-/// Index of a tenant's name in the directory of this run. Never stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct TenantId(pub u32);
 
 /// What an [`Event`] adds to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,6 @@
 //! How far each source had read when it left an epoch, and which of those cuts are durable (G-3).
 
 use crate::epoch::Epoch;
-use crate::source::EVENTS_IN_FLIGHT_MAX;
 use floodmark_model::EventTime;
 use floodmark_model::progress::{PartitionKey, PartitionProgress};
 use std::cell::{Cell, RefCell};
@@ -48,6 +47,9 @@ impl WorkerProgress {
         cuts.drain(..durable).collect()
     }
 }
+
+/// Events of a process on their way to its judges, at most, and one batch.
+pub const EVENTS_IN_FLIGHT_MAX: u64 = 1 << 20;
 
 /// Events of this process on their way to its judges: the bound of the input (design, decision 2).
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@
 //!
 //! # Bounds
 //!
-//! Batches of one activation are bounded, and no more than [`EVENTS_IN_FLIGHT_MAX`] events are on their way to the
+//! Batches of one activation are bounded, and no more than [`EVENTS_IN_FLIGHT_MAX`](crate::progress::EVENTS_IN_FLIGHT_MAX) events are on their way to the
 //! judges of this process: beyond that the channel fills and the reading thread waits. Rows are bounded where they are
 //! encoded.
 
@@ -33,8 +33,6 @@ use timely::dataflow::{Scope, Stream};
 
 /// Batches taken in one activation.
 const BATCHES_MAX: usize = 16;
-/// Events of this process on their way to its judges.
-pub const EVENTS_IN_FLIGHT_MAX: u64 = 1 << 20;
 
 /// What a source is built from.
 pub struct SourceSettings<R> {

@@ -12,9 +12,9 @@
 //! - A counter saturates at its width's maximum, which is at least the threshold, so [`PaneMut::own`] is exact.
 //! - A pane is never removed; the whole window is dropped at once.
 
-use crate::message::TenantId;
 use floodmark_model::Fingerprint;
 use floodmark_model::predicate;
+use serde::{Deserialize, Serialize};
 
 const SLABS: usize = 64;
 const CHUNK_PANES: usize = 4_096;
@@ -26,6 +26,10 @@ const TABLE_MIN: usize = 16;
 const TENANT_AT: usize = 16;
 const FLAGS_AT: usize = 20;
 const COUNTS_AT: usize = 22;
+
+/// Index of a tenant's name in the directory of this run. Never stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TenantId(pub u32);
 
 /// The key of a pane inside one rule's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

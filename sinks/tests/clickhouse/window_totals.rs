@@ -26,7 +26,7 @@ async fn w10_samples_are_the_most_frequent_messages_first() {
     }
     records.push(saying("the next window", T0 + WINDOW_MS, 1_000));
     let block = block(&records);
-    database.store.insert(&[block.clone()]).await.unwrap();
+    database.store.insert(std::slice::from_ref(&block)).await.unwrap();
     database.store.insert(&[block]).await.unwrap();
     let rule = Rule::default();
     let facts = database.store.window_facts(&rule, &[key(&rule, 1, T0)]).await.unwrap().remove(0);
