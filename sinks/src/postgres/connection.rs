@@ -18,9 +18,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one call may take: behind it the connection counts as broken.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Each session's settings. A zombie that stops in the middle of a transaction loses its locks after two seconds
-/// (decision 8).
+/// (decision 8). Every statement finds its rows by an index, in nested loops: a plan is kept for the life of a connection,
+/// and one that was made while the table was small would go on to scan the whole of it.
 const SESSION: &str = "SET idle_in_transaction_session_timeout = '2s'; SET statement_timeout = '60s'; \
-                       SET lock_timeout = '10s'; SET TIME ZONE 'UTC'";
+                       SET lock_timeout = '10s'; SET TIME ZONE 'UTC'; SET enable_seqscan = off; \
+                       SET enable_mergejoin = off";
 
 /// The first statement of every transaction.
 const FENCE: &str = "SELECT generation FROM pipeline WHERE name = $1 FOR SHARE";

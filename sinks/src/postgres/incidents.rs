@@ -31,9 +31,11 @@ pub(super) async fn insert(
             SELECT id, 'opened', $11 FROM new)
         SELECT id FROM new";
     // Rows of this very batch are not seen by a statement before it, so this one follows.
-    const ADJOINING: &str = "SELECT t.id FROM unnest($1::text[], $2::text[], $3::text[]) AS t (id, previous, next)
-        WHERE EXISTS (SELECT FROM incidents WHERE incidents.id IN (t.previous, t.next)
-            AND status IN ('open', 'closed'))";
+    const ADJOINING: &str = "WITH t AS (
+            SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) AS t (id, previous, next))
+        SELECT t.id FROM t JOIN incidents i ON i.id = t.previous AND i.status IN ('open', 'closed')
+        UNION
+        SELECT t.id FROM t JOIN incidents i ON i.id = t.next AND i.status IN ('open', 'closed')";
     let (insert, adjoining) = (session.prepared(INSERT).await?, session.prepared(ADJOINING).await?);
     let fence = session.prepare_fence().await?;
     let columns: [&(dyn tokio_postgres::types::ToSql + Sync); 11] = [
