@@ -60,6 +60,7 @@ impl Demo {
             shows_progress: false,
         };
         let summary = embedded.run()?;
+        let summary = if kept.is_some() { summary } else { summary.of_temporary_store() };
         say(format_args!("\n{summary}\n"));
         show_totals(&store, &rule)?;
         say(format_args!("{}", what_next(kept.as_deref())));

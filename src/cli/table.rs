@@ -1,13 +1,15 @@
 //! Tables for people.
 
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{ContentArrangement, Table};
+use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 use floodmark_model::EventTime;
+
+/// A line under the headings, and no other.
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// A table with these headings that fits the terminal.
 pub(super) fn table(headings: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic).set_header(headings);
+    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic).set_header(headings);
     table
 }
 

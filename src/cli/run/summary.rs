@@ -13,8 +13,8 @@ use std::time::Duration;
 /// The summary of an embedded run. Counts are of this run; incidents and occurrences are all that the store holds.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
-    /// The SQLite file.
-    store: PathBuf,
+    /// The SQLite file, unless it goes with the process.
+    store: Option<PathBuf>,
     /// Whether the input was read to its end.
     complete: bool,
     /// How long it took, in seconds.
@@ -43,7 +43,14 @@ impl Summary {
             occurrences += store.totals(rule, &everything).await?.iter().map(|row| row.total).sum::<u64>();
         }
         let incidents = store.incidents(&everything).await?;
-        Ok(Self { store: path, complete, seconds: took.as_secs_f64(), records, occurrences, incidents })
+        Ok(Self { store: Some(path), complete, seconds: took.as_secs_f64(), records, occurrences, incidents })
+    }
+}
+
+impl Summary {
+    /// Of a store that nobody will look for.
+    pub(in crate::cli) fn of_temporary_store(self) -> Self {
+        Self { store: None, ..self }
     }
 }
 
@@ -62,6 +69,7 @@ impl fmt::Display for Summary {
              that no rule counts, {dead} that cannot be read",
             self.seconds
         )?;
-        write!(f, "{} occurrences and {} incidents in {}", self.occurrences, self.incidents.len(), self.store.display())
+        write!(f, "{} occurrences and {} incidents", self.occurrences, self.incidents.len())?;
+        self.store.as_ref().map_or(Ok(()), |store| write!(f, " in {}", store.display()))
     }
 }
