@@ -10,6 +10,8 @@ RUN apt-get update \
 ENV RUSTUP_TOOLCHAIN=1.95.0
 WORKDIR /source
 COPY . .
+# Git's own folder is not copied: --build-arg FLOODMARK_COMMIT=$(git rev-parse --short=12 HEAD) names it in --version.
+ARG FLOODMARK_COMMIT=
 # The caches outlive a change of the sources, and are no part of a layer: hence the copy.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/source/target \
