@@ -21,7 +21,7 @@ use floodmark_model::rule::{Rule, RuleIndex};
 use floodmark_model::wire::Rejected;
 use floodmark_model::{DeadReason, EventTime, Occurrence, RawRecord};
 use floodmark_sinks::rows::RowBlock;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -53,13 +53,18 @@ pub struct IntakeShared {
 /// Collects what one thread reads into batches.
 pub struct Intake {
     shared: Arc<IntakeShared>,
-    partitions: BTreeMap<PartitionKey, PartitionUpdate>,
-    changed: BTreeSet<PartitionKey>,
+    partitions: BTreeMap<PartitionKey, Partition>,
     events: Vec<Event>,
     block: RowBlock,
     candidates: Vec<Candidate>,
     /// For each candidate, what it added: bytes of `block.occurrences`, and events.
     added: Vec<(Range<usize>, Range<usize>)>,
+}
+
+struct Partition {
+    update: PartitionUpdate,
+    /// Since the last batch.
+    has_changed: bool,
 }
 
 impl Intake {
@@ -69,7 +74,6 @@ impl Intake {
         Self {
             shared,
             partitions: BTreeMap::new(),
-            changed: BTreeSet::new(),
             events: Vec::new(),
             block: RowBlock::default(),
             candidates: Vec::new(),
@@ -92,7 +96,7 @@ impl Intake {
             reading,
             tallies: stored.map_or_else(Tallies::default, |stored| stored.tallies),
         };
-        self.partitions.insert(key, update);
+        self.partitions.insert(key, Partition { update, has_changed: false });
         let watermark = stored.map(|stored| stored.watermark).filter(|time| *time > EventTime::MIN);
         (update, watermark)
     }
@@ -100,9 +104,9 @@ impl Intake {
     /// Notes whether a partition holds the merged watermark (T-4).
     pub fn set_reading(&mut self, key: PartitionKey, reading: Reading) {
         let partition = self.partition(key);
-        if partition.reading != reading {
-            partition.reading = reading;
-            self.changed.insert(key);
+        if partition.update.reading != reading {
+            partition.update.reading = reading;
+            partition.has_changed = true;
         }
     }
 
@@ -114,15 +118,15 @@ impl Intake {
     /// The next offset of a partition.
     #[must_use]
     pub fn next_offset(&self, key: PartitionKey) -> Option<i64> {
-        self.partitions.get(&key).map(|partition| partition.next_offset)
+        self.partitions.get(&key).map(|partition| partition.update.next_offset)
     }
 
     /// Moves the next offset over records that do not exist (compacted, aborted, or blank).
     pub fn skip_to(&mut self, key: PartitionKey, next_offset: i64) {
         let partition = self.partition(key);
-        if next_offset > partition.next_offset {
-            partition.next_offset = next_offset;
-            self.changed.insert(key);
+        if next_offset > partition.update.next_offset {
+            partition.update.next_offset = next_offset;
+            partition.has_changed = true;
         }
     }
 
@@ -134,12 +138,6 @@ impl Intake {
             || self.block.days.len() >= BATCH_DAYS_MAX
     }
 
-    /// Whether there is anything to hand over.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.changed.is_empty()
-    }
-
     /// Takes in one record, which ends at `next_offset`. `decoded` is `Ok(None)` where the configuration filters the
     /// record out: it counts as unmatched.
     pub fn record(
@@ -149,7 +147,7 @@ impl Intake {
         decoded: Result<Option<Occurrence<'_>>, Rejected>,
     ) {
         let key = PartitionKey { topic_id: record.at.topic_id, partition: record.at.partition };
-        if record.at.offset < self.partition(key).next_offset {
+        if record.at.offset < self.partition(key).update.next_offset {
             self.shared.metrics.redelivered.inc();
             return;
         }
@@ -160,21 +158,21 @@ impl Intake {
             Ok(Some(occurrence)) => self.occurrence(&occurrence),
         };
         let tally = outcome.unwrap_or_else(|rejected| self.dead(&record, &rejected));
-        let partition = self.partition(key);
-        partition.next_offset = next_offset;
-        partition.greatest = partition.greatest.max(occurred);
-        partition.reading = Reading::Active;
-        partition.tallies += tally;
-        self.changed.insert(key);
+        let Partition { update, has_changed } = self.partition(key);
+        update.next_offset = next_offset;
+        update.greatest = update.greatest.max(occurred);
+        update.reading = Reading::Active;
+        update.tallies += tally;
+        *has_changed = true;
     }
 
     /// An occurrence: counted for each rule that matches it, and stored once.
     fn occurrence(&mut self, occurrence: &Occurrence<'_>) -> Result<Tallies, Rejected> {
-        let shared = Arc::clone(&self.shared);
+        let Self { shared, block, events, .. } = self;
         let mut matching = shared.rules.iter().enumerate().filter(|(_, rule)| rule.counts(occurrence)).peekable();
         if matching.peek().is_none() {
             if shared.store_unmatched {
-                self.block.push_unmatched(occurrence);
+                block.push_unmatched(occurrence);
             }
             return Ok(Tallies { unmatched: 1, ..Tallies::default() });
         }
@@ -183,9 +181,9 @@ impl Intake {
             return Err(Rejected::new(DeadReason::TooManyTenants, detail));
         };
         shared.metrics.timestamps(occurrence.ts_missing, occurrence.ts_clamped);
-        let (bytes_before, events_before) = (self.block.occurrences.bytes().len(), self.events.len());
-        self.block.push_occurrence(occurrence);
-        self.events.extend(matching.map(|(index, _)| Event {
+        let (bytes_before, events_before) = (block.occurrences.bytes().len(), events.len());
+        block.push_occurrence(occurrence);
+        events.extend(matching.map(|(index, _)| Event {
             fingerprint: occurrence.fingerprint,
             ts: occurrence.ts,
             tenant,
@@ -197,7 +195,7 @@ impl Intake {
         if !occurrence.event_id.is_empty() {
             let (identity, owner, ts) = (occurrence.identity, occurrence.at, occurrence.ts);
             self.candidates.push(Candidate { identity, owner, ts });
-            self.added.push((bytes_before..self.block.occurrences.bytes().len(), events_before..self.events.len()));
+            self.added.push((bytes_before..block.occurrences.bytes().len(), events_before..events.len()));
         }
         Ok(Tallies { stored: 1, ..Tallies::default() })
     }
@@ -210,14 +208,15 @@ impl Intake {
 
     /// The batch so far, once its rows fit into the budget; `None` when nothing has changed.
     pub fn take(&mut self) -> Option<Batch<Admitted>> {
-        if self.changed.is_empty() {
+        if self.partitions.values().all(|partition| !partition.has_changed) {
             return None;
         }
         self.drop_retries();
         let next = RowBlock::with_room_for(&self.block);
         let block = std::mem::replace(&mut self.block, next);
         let rows = (block.rows() > 0).then(|| self.shared.budget.admit(block));
-        let partitions = std::mem::take(&mut self.changed).iter().map(|key| self.partitions[key]).collect();
+        let update = |partition: &mut Partition| std::mem::take(&mut partition.has_changed).then_some(partition.update);
+        let partitions = self.partitions.values_mut().filter_map(update).collect();
         Some(Batch::Read { events: std::mem::take(&mut self.events), rows, partitions })
     }
 
@@ -237,14 +236,14 @@ impl Intake {
         }
         for index in retries() {
             let owner = candidates[index].owner;
-            let tallies =
-                &mut self.partition(PartitionKey { topic_id: owner.topic_id, partition: owner.partition }).tallies;
+            let key = PartitionKey { topic_id: owner.topic_id, partition: owner.partition };
+            let tallies = &mut self.partition(key).update.tallies;
             tallies.stored -= 1;
             tallies.retried += 1;
         }
     }
 
-    fn partition(&mut self, key: PartitionKey) -> &mut PartitionUpdate {
+    fn partition(&mut self, key: PartitionKey) -> &mut Partition {
         self.partitions.get_mut(&key).expect("records come only from assigned partitions")
     }
 }
