@@ -8,7 +8,6 @@ use crate::source::{SourceSettings, source};
 use crate::state::judge::JudgeSettings;
 use crate::window_judge::{JudgeGauges, window_judge};
 use crossbeam_channel::Sender;
-use floodmark_model::EventTime;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,8 +37,6 @@ pub struct WorkerSettings<R> {
     pub source: SourceSettings<R>,
     /// Its judge.
     pub judge: JudgeSettings,
-    /// Where the merged watermark begins (T-6).
-    pub start: Option<EventTime>,
     /// The stores.
     pub outputs: Outputs<R>,
     /// Weight at which a delivery of rows leaves before its epoch is over.
@@ -62,7 +59,7 @@ pub fn run_worker<R: Weighty + 'static>(
     mut durable: impl FnMut(Vec<Cut>),
     stop: impl Fn() -> bool,
 ) {
-    let WorkerSettings { source: source_settings, judge, start, outputs, rows_weight_max, flow, gauges } = settings;
+    let WorkerSettings { source: source_settings, judge, outputs, rows_weight_max, flow, gauges } = settings;
     let (clock, tick) = (Arc::clone(&source_settings.clock), source_settings.waker.clone());
     let progress = Rc::new(WorkerProgress::default());
     let probe = worker.dataflow::<Epoch, _, _>(|scope| {
@@ -70,7 +67,7 @@ pub fn run_worker<R: Weighty + 'static>(
         let departure = Departure::AfterEpoch { weight_max: rows_weight_max };
         let stored = egress(rows, "Occurrences", departure, outputs.rows);
         let shared = (Rc::clone(&progress), flow, gauges);
-        let (due, closings) = window_judge(messages, stored.clone(), &judge, start, shared);
+        let (due, closings) = window_judge(messages, stored.clone(), &judge, shared);
         let paged = egress(due, "Incidents", Departure::AtOnce, outputs.due);
         let closed = egress(closings, "Closings", Departure::AtOnce, outputs.closings);
         let (probe, _) = scope.concatenate([stored, paged, closed]).probe();

@@ -133,18 +133,17 @@ fn warm(judge: &Judge, messages: &[Message]) {
     std::hint::black_box(messages.iter().fold(0, |all, message| all ^ look(message)));
 }
 
-/// Builds the operator. `start` is where the merged watermark begins (T-6).
+/// Builds the operator.
 pub(crate) fn window_judge<'scope>(
     messages: Stream<'scope, Epoch, Vec<Message>>,
     acknowledged: Stream<'scope, Epoch, Vec<()>>,
     settings: &JudgeSettings,
-    start: Option<EventTime>,
     shared: (Rc<WorkerProgress>, Arc<Flow>, Arc<JudgeGauges>),
 ) -> JudgeStreams<'scope> {
     let (progress, flow, gauges) = shared;
     let scope = messages.scope();
     let mut judge = Judge::new(settings);
-    let mut watermark = MergedWatermark::new(scope.peers(), start);
+    let mut watermark = MergedWatermark::new(scope.peers(), settings.start);
     let mut builder = OperatorBuilder::new("WindowJudge".to_owned(), scope);
     let mut messages = builder.new_input(messages, Exchange::new(Message::route));
     let mut acknowledged = builder.new_input(acknowledged, Pipeline);

@@ -98,6 +98,7 @@ impl Place for Pure {
             max_panes: 10_000,
             seed: 1,
             worker: 0,
+            start: progress.watermark(),
             closed: progress.closed,
         });
         let mut due = Vec::new();

@@ -27,7 +27,9 @@ pub struct JudgeSettings {
     pub seed: u64,
     /// Index of this judge's worker.
     pub worker: u32,
-    /// All closing up to here is stored (design, decision 6).
+    /// Where the merged watermark begins (T-6): what lies before it is late from the first record on.
+    pub start: Option<EventTime>,
+    /// All closing up to here is stored (design, decision 6); not after `start`.
     pub closed: Option<EventTime>,
 }
 
@@ -108,7 +110,7 @@ impl Judge {
             seed: settings.seed,
             worker: settings.worker,
             closed: settings.closed,
-            reached: None,
+            reached: settings.start,
             live: false,
             held: 0,
             closings: Closings::default(),
@@ -197,6 +199,10 @@ impl Judge {
         if !self.live {
             self.live = true;
             self.judge_loaded(epoch, due);
+            // What was closed before the start, and may not be stored.
+            if let Some(reached) = self.reached {
+                self.close(reached, epoch);
+            }
         }
         let Some(watermark) = watermark.filter(|watermark| self.reached.is_none_or(|reached| *watermark > reached))
         else {
