@@ -75,6 +75,23 @@ impl Command {
     }
 }
 
+/// Prints to standard output. A reader that has seen enough, such as `head`, is no failure.
+fn print(text: impl std::fmt::Display) -> Result<(), Failure> {
+    use std::io::{ErrorKind, Write};
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::dependency(format!("standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints JSON for programs.
+fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    print(serde_json::to_string_pretty(value).expect("what is shown are plain values"))
+}
+
 /// The runtime on which stores are called.
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let built = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

@@ -1,7 +1,8 @@
 //! What Prometheus sees. Every record and every drop has a counter with a reason.
 
+use floodmark_dataflow::state::judge::JudgeFigures;
 use floodmark_dataflow::window_judge::JudgeGauges;
-use floodmark_model::progress::Tallies;
+use floodmark_model::progress::{PartitionProgress, Tallies};
 use floodmark_model::{DeadReason, Detection, EventTime};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -10,6 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -64,10 +66,25 @@ pub struct Figures {
     pub redelivered: u64,
 }
 
+/// The judges that work now, and what those before them had counted: a process that starts anew has others.
+#[derive(Default)]
+struct Judges {
+    now: Vec<Arc<JudgeGauges>>,
+    before: JudgeFigures,
+}
+
+/// Where a partition stands.
+#[derive(Default)]
+struct Place {
+    next_offset: Option<i64>,
+    end: Option<i64>,
+}
+
 /// The metrics of one process.
 pub struct Metrics {
     registry: Registry,
-    judges: Mutex<Vec<Arc<JudgeGauges>>>,
+    judges: Mutex<Judges>,
+    places: Mutex<BTreeMap<i32, Place>>,
     /// Records delivered again (I-1).
     pub redelivered: Counter,
     /// Event ids that the retry filter had to forget before their time.
@@ -100,6 +117,7 @@ impl Default for Metrics {
         let sink_seconds = Family::new_with_constructor(sink_histogram as fn() -> Histogram);
         let metrics = Self {
             judges: Mutex::default(),
+            places: Mutex::default(),
             redelivered: Counter::default(),
             event_ids_forgotten: Counter::default(),
             records: Counter::default(),
@@ -172,7 +190,11 @@ impl Metrics {
             Unit::Seconds,
             self.watermark_lag.clone(),
         );
-        registry.register("consumer_lag", "Records between the read position and the end", self.consumer_lag.clone());
+        registry.register(
+            "consumer_lag",
+            "Records of each partition that are not durable yet",
+            self.consumer_lag.clone(),
+        );
         registry.register_with_unit("sink", "Time of one call to a store", Unit::Seconds, self.sink_seconds.clone());
         registry.register("sink_failures", "Failed calls to a store", self.sink_failures.clone());
         registry.register("ready", "1 when /readyz answers 200", self.ready.clone());
@@ -180,7 +202,13 @@ impl Metrics {
 
     /// Says whose figures are shown from now on; those of the judges before stay counted.
     pub fn set_judges(&self, gauges: Vec<Arc<JudgeGauges>>) {
-        *self.judges.lock().unwrap_or_else(PoisonError::into_inner) = gauges;
+        let mut judges = self.judges.lock().unwrap_or_else(PoisonError::into_inner);
+        for figures in judges.now.iter().map(|judge| judge.figures()).collect::<Vec<_>>() {
+            judges.before.counted += figures.counted;
+            judges.before.late += figures.late;
+            judges.before.refused += figures.refused;
+        }
+        judges.now = gauges;
     }
 
     /// Counts what became of records.
@@ -222,17 +250,33 @@ impl Metrics {
         self.withdrawn.inc_by(count);
     }
 
-    /// Notes the watermark of a partition as committed.
-    pub fn partition_committed(&self, partition: i32, watermark: EventTime, now_ms: i64) {
+    /// Notes how far a partition is committed.
+    pub fn partition_committed(&self, partition: i32, progress: &PartitionProgress, now_ms: i64) {
+        self.show_lag(partition, |place| place.next_offset = Some(progress.next_offset));
+        let watermark = progress.watermark;
+        if watermark == EventTime::MIN {
+            return;
+        }
         let label = PartitionLabel { partition };
         let seconds = |ms: i64| ms as f64 / 1_000.0;
         self.partition_watermark.get_or_create(&label).set(seconds(watermark.0));
         self.watermark_lag.get_or_create(&label).set(seconds(now_ms.saturating_sub(watermark.0)));
     }
 
-    /// Notes how many records lie between a partition's read position and its end.
-    pub fn consumer_lag(&self, partition: i32, records: i64) {
-        self.consumer_lag.get_or_create(&PartitionLabel { partition }).set(records);
+    /// Notes the offset that a partition's next record will get.
+    pub fn partition_ends(&self, partition: i32, end: i64) {
+        self.show_lag(partition, |place| place.end = Some(end));
+    }
+
+    /// The lag is what lies between progress and the end.
+    fn show_lag(&self, partition: i32, note: impl FnOnce(&mut Place)) {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = places.entry(partition).or_default();
+        note(place);
+        if let Some(end) = place.end {
+            let lag = end - place.next_offset.unwrap_or(0).min(end);
+            self.consumer_lag.get_or_create(&PartitionLabel { partition }).set(lag);
+        }
     }
 
     /// Times a call to a store.
@@ -242,6 +286,16 @@ impl Metrics {
         if failed {
             self.sink_failures.get_or_create(&label).inc();
         }
+    }
+
+    /// Dead letters by reason, of reasons that there were.
+    #[must_use]
+    pub fn dead_letters(&self) -> BTreeMap<&'static str, u64> {
+        let count = |reason: DeadReason| {
+            let reason = reason.name();
+            (reason, self.dead_letters.get_or_create(&ReasonLabel { reason }).get())
+        };
+        DeadReason::ALL.into_iter().map(count).filter(|(_, count)| *count > 0).collect()
     }
 
     /// The figures of a summary, as committed.
@@ -272,13 +326,14 @@ impl Metrics {
 
     fn read_judges(&self) {
         let judges = self.judges.lock().unwrap_or_else(PoisonError::into_inner);
-        let figures: Vec<_> = judges.iter().map(|judge| judge.figures()).collect();
+        let figures: Vec<_> = judges.now.iter().map(|judge| judge.figures()).collect();
         let raise = |counter: &Counter, total: u64| {
             counter.inc_by(total.saturating_sub(counter.get()));
         };
-        raise(&self.counted, figures.iter().map(|figures| figures.counted).sum());
-        raise(&self.late, figures.iter().map(|figures| figures.late).sum());
-        raise(&self.refused, figures.iter().map(|figures| figures.refused).sum());
+        let with = |before: u64, of: fn(&JudgeFigures) -> u64| before + figures.iter().map(of).sum::<u64>();
+        raise(&self.counted, with(judges.before.counted, |figures| figures.counted));
+        raise(&self.late, with(judges.before.late, |figures| figures.late));
+        raise(&self.refused, with(judges.before.refused, |figures| figures.refused));
         let set = |gauge: &Gauge, total: usize| {
             gauge.set(i64::try_from(total).unwrap_or(i64::MAX));
         };
@@ -286,7 +341,7 @@ impl Metrics {
         set(&self.panes_retained, figures.iter().map(|figures| figures.retained_panes).sum());
         set(&self.state_bytes, figures.iter().map(|figures| figures.bytes).sum());
         // None of one judge is the least of all.
-        if let Some(merged) = judges.iter().map(|judge| judge.merged_watermark()).min().flatten() {
+        if let Some(merged) = judges.now.iter().map(|judge| judge.merged_watermark()).min().flatten() {
             self.watermark.set(merged.0 as f64 / 1_000.0);
         }
     }
@@ -295,6 +350,20 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lag_is_what_lies_between_progress_and_the_end() {
+        let metrics = Metrics::default();
+        let shows =
+            |lag: &str| metrics.render(true).contains(&format!("floodmark_consumer_lag{{partition=\"3\"}} {lag}\n"));
+        metrics.partition_ends(3, 50);
+        assert!(shows("50"));
+        let progress = PartitionProgress { next_offset: 20, watermark: EventTime::MIN, tallies: Tallies::default() };
+        metrics.partition_committed(3, &progress, 0);
+        assert!(shows("30"));
+        metrics.partition_committed(3, &PartitionProgress { next_offset: 60, ..progress }, 0);
+        assert!(shows("0"), "the end is not asked for as often");
+    }
 
     #[test]
     fn every_outcome_and_reason_shows() {

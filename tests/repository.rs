@@ -4,7 +4,7 @@
 
 use floodmark::config::load::{Flags, load};
 use floodmark::metrics::Metrics;
-use floodmark_model::progress::Tallies;
+use floodmark_model::progress::{PartitionProgress, Tallies};
 use floodmark_model::{DeadReason, Detection, EventTime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -290,8 +290,9 @@ fn series() -> BTreeSet<String> {
     metrics.tallied(Tallies { stored: 1, retried: 1, unmatched: 1, dead: 1 });
     metrics.dead_letter(DeadReason::MalformedJson);
     metrics.incident(Detection::Window);
-    metrics.partition_committed(0, EventTime(0), 0);
-    metrics.consumer_lag(0, 0);
+    let progress = PartitionProgress { next_offset: 0, watermark: EventTime(0), tallies: Tallies::default() };
+    metrics.partition_committed(0, &progress, 0);
+    metrics.partition_ends(0, 0);
     metrics.sink_call("postgres", "test", Duration::ZERO, true);
     let text = metrics.render(true);
     let samples = text.lines().filter(|line| line.starts_with("floodmark_"));

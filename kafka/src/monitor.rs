@@ -45,6 +45,13 @@ impl TopicMonitor {
         Self { topics, topic, partitions }
     }
 
+    /// Where each partition ends: the offset that its next record will get; `None` where nobody says.
+    #[must_use]
+    pub fn ends(&self) -> Vec<Option<i64>> {
+        let end = |partition| self.topics.watermarks(&self.topic.name, partition).ok().map(|(_, end)| end);
+        (0..self.partitions).map(end).collect()
+    }
+
     /// Asks once; to be called every second.
     pub fn ask(&mut self) -> Observation {
         match self.topics.describe(&self.topic.name) {

@@ -63,11 +63,11 @@ pub(super) struct SelectionArguments {
     /// Only this tenant
     #[arg(long)]
     pub tenant: Option<String>,
-    /// Only windows that start at or after this time (RFC 3339, or milliseconds since 1970)
-    #[arg(long, value_name = "TIME")]
+    /// Only windows that start at or after this time: RFC 3339, or a number since 1970 as in `ts`
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub since: Option<String>,
     /// Only windows that start before this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub until: Option<String>,
     /// Print JSON: times are milliseconds since 1970 UTC
     #[arg(long)]
@@ -91,7 +91,8 @@ fn read_time(flag: &str, text: &str) -> Result<EventTime, Failure> {
     let read = EffectiveTime::new(&raw, RecordTime(0), i64::MAX, &Zone::UTC);
     if read.missing {
         return Err(Failure::usage(format!(
-            "{flag} {text}: not a time: write it as 2026-01-31T12:00:00Z, or as milliseconds since 1970"
+            "{flag} {text}: not a time: write it as 2026-01-31T12:00:00Z, or as a number of seconds or milliseconds \
+             since 1970"
         )));
     }
     Ok(read.time)

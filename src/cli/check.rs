@@ -1,7 +1,7 @@
 //! `floodmark check`.
 
 use super::arguments::StoreArguments;
-use super::{Failure, table};
+use super::{Failure, print, print_json, table};
 use crate::config::load::Flags;
 use clap::Args;
 
@@ -18,14 +18,15 @@ pub struct Check {
 impl Check {
     pub(super) fn run(self) -> Result<(), Failure> {
         let loaded = self.stores.load(Flags::default())?;
+        if !loaded.config.kafka.brokers.is_empty() {
+            super::run::kafka::settings(&loaded.config)?;
+        }
         let values = loaded.shown();
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&values).expect("values are text"));
-            return Ok(());
+            return print_json(&values);
         }
         let mut shown = table::table(&["key", "value", "from"]);
         values.into_iter().for_each(|value| _ = shown.add_row([value.key, value.value, value.origin]));
-        println!("{shown}\nthe configuration is good");
-        Ok(())
+        print(format_args!("{shown}\nthe configuration is good"))
     }
 }

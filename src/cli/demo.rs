@@ -142,7 +142,7 @@ impl TemporaryStore {
 
 impl Drop for TemporaryStore {
     fn drop(&mut self) {
-        for suffix in ["", "-wal", "-shm", ".lock"] {
+        for suffix in ["", "-wal", "-shm", "-lock"] {
             let mut path = self.0.clone().into_os_string();
             path.push(suffix);
             // It may never have been made, and what stays in the folder for temporary files goes with that.

@@ -1,7 +1,7 @@
 //! `floodmark incidents`.
 
 use super::arguments::{SelectionArguments, StoreArguments};
-use super::{Failure, runtime, stores, table};
+use super::{Failure, print, print_json, runtime, stores, table};
 use crate::config::load::Flags;
 use clap::Args;
 use floodmark_model::incident::IncidentRow;
@@ -27,12 +27,7 @@ impl Incidents {
             runtime.block_on(stores::postgres(&config)?.incidents(&selection))
         }
         .map_err(Failure::dependency)?;
-        if self.selection.json {
-            println!("{}", serde_json::to_string_pretty(&rows).expect("rows are plain values"));
-        } else {
-            println!("{}", show(&rows));
-        }
-        Ok(())
+        if self.selection.json { print_json(&rows) } else { print(show(&rows)) }
     }
 }
 

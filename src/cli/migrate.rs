@@ -1,7 +1,7 @@
 //! `floodmark migrate`.
 
 use super::arguments::StoreArguments;
-use super::{Failure, runtime, stores};
+use super::{Failure, print, runtime, stores};
 use crate::config::load::Flags;
 use clap::Args;
 use floodmark_sinks::sqlite::SqliteStore;
@@ -19,16 +19,14 @@ impl Migrate {
         let config = self.stores.load(Flags::default())?.config;
         if self.stores.embedded {
             SqliteStore::open(&self.stores.store).map_err(Failure::dependency)?;
-            println!("{}: the schema is current", self.stores.store.display());
-            return Ok(());
+            return print(format_args!("{}: the schema is current", self.stores.store.display()));
         }
         let (postgres, clickhouse) = (stores::postgres(&config)?, stores::clickhouse(&config)?);
         runtime()?.block_on(async {
             postgres.migrate().await.map_err(Failure::dependency)?;
-            println!("{}: the schema is current", postgres.name());
+            print(format_args!("{}: the schema is current", postgres.name()))?;
             clickhouse.migrate().await.map_err(Failure::dependency)?;
-            println!("{}: the schema is current", clickhouse.name());
-            Ok(())
+            print(format_args!("{}: the schema is current", clickhouse.name()))
         })
     }
 }

@@ -1,20 +1,20 @@
 //! `floodmark run`.
 
 mod embedded;
-mod kafka;
+pub(super) mod kafka;
 mod process;
 mod settle;
 mod summary;
 
 pub(super) use embedded::{Embedded, Inputs};
 
-use super::Failure;
 use super::arguments::{StoreArguments, refuse_password};
+use super::{Failure, print, print_json};
 use crate::config::Config;
 use crate::config::load::Flags;
 use clap::Args;
 use figment::value::Value;
-use floodmark_model::wire::text::TextFormat;
+use floodmark_model::wire::text::{TextFormat, TextFormatError};
 use std::net::SocketAddr;
 
 /// Count: from Kafka into Postgres and ClickHouse, or embedded from files into one SQLite file.
@@ -69,12 +69,7 @@ impl Run {
         let inputs = Inputs::Named { patterns: self.input, format: text_format(&self.format)? };
         let embedded = Embedded { config, store: self.stores.store, inputs, on_incident: None, shows_progress: true };
         let summary = embedded.run()?;
-        if self.json {
-            println!("{}", serde_json::to_string_pretty(&summary).expect("a summary is plain values"));
-        } else {
-            println!("{summary}");
-        }
-        Ok(())
+        if self.json { print_json(&summary) } else { print(&summary) }
     }
 
     fn flags(&self) -> Result<Flags, Failure> {
@@ -102,6 +97,10 @@ fn text_format(text: &str) -> Result<Option<TextFormat>, Failure> {
     if text == "ndjson" {
         return Ok(None);
     }
-    let wrong = |error| Failure::usage(format!("--format {text}: {error}, or ndjson"));
+    let wrong = |error: TextFormatError| {
+        // A wrong regular expression is explained over several lines.
+        let error = error.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        Failure::usage(format!("--format: {error}, or ndjson"))
+    };
     text.parse().map(Some).map_err(wrong)
 }

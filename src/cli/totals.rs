@@ -1,7 +1,7 @@
 //! `floodmark totals`.
 
 use super::arguments::{SelectionArguments, StoreArguments};
-use super::{Failure, runtime, stores, table};
+use super::{Failure, print, print_json, runtime, stores, table};
 use crate::config::load::Flags;
 use clap::Args;
 use floodmark_model::Rule;
@@ -26,12 +26,7 @@ impl Totals {
         } else {
             runtime.block_on(read(&stores::clickhouse(&config)?, &config.rules, &selection))
         }?;
-        if self.selection.json {
-            println!("{}", serde_json::to_string_pretty(&rows).expect("rows are plain values"));
-        } else {
-            println!("{}", show(&rows));
-        }
-        Ok(())
+        if self.selection.json { print_json(&rows) } else { print(show(&rows)) }
     }
 }
 

@@ -121,8 +121,8 @@ fn effective(file: File, figment: &Figment) -> Result<Config, ConfigError> {
         if file.rules[..index].iter().any(|other| other.name == rule.name) {
             return wrong(&key("name"), &rule.name, "another rule has this name: incidents are known by it");
         }
-        if window < 1_000 {
-            return wrong(&key("window"), &rule.window, "at least 1s");
+        if !(1_000..=366 * 86_400_000).contains(&window) {
+            return wrong(&key("window"), &rule.window, "between 1s and 366d");
         }
         if rule.threshold == 0 {
             return wrong(&key("threshold"), &0, "at least 1");
@@ -143,6 +143,16 @@ fn effective(file: File, figment: &Figment) -> Result<Config, ConfigError> {
     let Ok(zone) = jiff::tz::TimeZone::get(&file.time.zone) else {
         return wrong("time.zone", &file.time.zone, "an IANA name such as UTC or Europe/Berlin");
     };
+    for (key, value) in [
+        ("limits.max_record_bytes", file.limits.max_record_bytes.0),
+        ("limits.max_tenants", file.limits.max_tenants),
+        ("limits.max_event_ids", file.limits.max_event_ids),
+        ("limits.max_row_bytes", file.limits.max_row_bytes.0),
+    ] {
+        if value == 0 {
+            return wrong(key, &value, "at least 1");
+        }
+    }
     if file.limits.max_panes < file.workers {
         return wrong("limits.max_panes", &file.limits.max_panes, "at least one for each worker");
     }

@@ -3,8 +3,14 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A span of time, in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Span(pub i64);
+
+impl std::fmt::Debug for Span {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&write(self.0, &SPANS))
+    }
+}
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

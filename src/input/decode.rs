@@ -43,6 +43,16 @@ impl Decoder {
         }
     }
 
+    /// Whether these bytes begin a record, and do not go on with the one before.
+    #[must_use]
+    pub fn begins_record(&self, bytes: &[u8]) -> bool {
+        let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or(bytes);
+        match &self.format {
+            Format::Own | Format::Mapped(_) => true,
+            Format::Text(format) => format.begins_record(line.strip_suffix(b"\r").unwrap_or(line)),
+        }
+    }
+
     /// Reads one record; `None` where the configuration filters it out.
     ///
     /// # Errors

@@ -87,8 +87,10 @@ impl FilesInput {
     pub fn readers(
         self,
         workers: usize,
+        progress: &Progress,
         forget_uncommitted: &mut dyn FnMut() -> Result<(), Ended>,
     ) -> Result<Vec<Box<dyn Reader>>, Ended> {
+        self.end.starts_from(progress);
         if self.inputs.iter().any(|input| matches!(input.source, Source::Stream(_))) {
             forget_uncommitted()?;
         }

@@ -143,9 +143,7 @@ impl Pending {
                 unmatched: now.unmatched.saturating_sub(before.unmatched),
                 dead: now.dead.saturating_sub(before.dead),
             });
-            if progress.watermark > EventTime::MIN {
-                metrics.partition_committed(key.partition, progress.watermark, now_ms);
-            }
+            metrics.partition_committed(key.partition, progress, now_ms);
         }
     }
 }

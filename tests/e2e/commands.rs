@@ -115,6 +115,74 @@ fn a_file_that_grows_goes_on_where_it_was_and_one_that_moved_is_the_same() {
 }
 
 #[test]
+fn a_record_that_is_cut_off_at_the_end_waits_for_the_rest_of_it() {
+    let installation = installation("");
+    let path = |name: &str| installation.folder().join(name);
+    let json = lines(1, 12);
+    let log = "2026-01-01 00:00:00,000 ERROR [main] a.B - no\njava.io.IOException: x\n\tat a.B\n";
+    for (name, format, whole, cut) in [("a.ndjson", "ndjson", &*json, 30), ("b.log", "log4j", log, 60)] {
+        let store = format!("{name}.sqlite");
+        let read = || summary(&run_embedded(&installation, &["--store", &store, "--format", format, "--input", name]));
+        fs::write(path(name), &whole[..whole.len() - cut]).unwrap();
+        read();
+        fs::write(path(name), whole).unwrap();
+        let summary = read();
+        let records = whole.lines().filter(|line| line.starts_with(['{', '2'])).count();
+        assert_eq!(summary["occurrences"].as_u64(), Some(records as u64), "{name}");
+        assert_eq!(summary["dead_letters"], serde_json::json!({}), "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_is_another_one_than_its_beginning_says_is_refused() {
+    let installation = installation("");
+    let path = |name: &str| installation.folder().join(name);
+    fs::write(path("a.ndjson"), lines(1, 200)).unwrap();
+    summary(&run_embedded(&installation, &["--input", "a.ndjson"]));
+    fs::write(path("b.ndjson"), lines(1, 300)).unwrap();
+    let output = run_embedded(&installation, &["--input", "b.ndjson"]);
+    assert_fails(&output, 2, &["b.ndjson", "a.ndjson", "another store"]);
+    fs::write(path("a.ndjson"), lines(1, 100)).unwrap();
+    let output = run_embedded(&installation, &["--input", "a.ndjson"]);
+    assert_eq!(output.exit_code, Some(3), "{output:?}");
+    assert!(output.stderr.contains("a.ndjson") && output.stderr.contains("shorter"), "{}", output.stderr);
+}
+
+#[test]
+fn a_file_that_two_patterns_name_is_read_once() {
+    let installation = installation("");
+    fs::write(installation.folder().join("a1.ndjson"), lines(1, 12)).unwrap();
+    let summary = summary(&run_embedded(&installation, &["--input", "*.ndjson", "a1*", "a*"]));
+    assert_eq!(summary["records"]["read"].as_u64(), Some(12));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let installation = installation("");
+    fs::write(installation.folder().join("a.ndjson"), (0..3_000).map(|bug| lines(bug, 1)).collect::<String>()).unwrap();
+    summary(&run_embedded(&installation, &["--input", "a.ndjson"]));
+    let mut command = installation.command("totals", ["--embedded", "--json"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), &*output.stderr), (Some(0), &[][..]));
+}
+
+#[test]
+fn the_end_of_an_input_waits_for_all_that_its_watermark_closes() {
+    let installation = installation("");
+    let minute = 60_000;
+    let windows = 600;
+    let of_window = |window: i64| (0..10).map(move |n| error("acme", 1, T0 + window * 5 * minute + n) + "\n");
+    let all: String = (0..windows).flat_map(of_window).collect();
+    fs::write(installation.folder().join("a.ndjson"), all).unwrap();
+    let summary = summary(&run_embedded(&installation, &["--workers", "1", "--input", "a.ndjson"]));
+    let incidents = summary["incidents"].as_array().unwrap();
+    let open = incidents.iter().filter(|incident| incident["status"] == "open").count();
+    assert_eq!((incidents.len(), open), (windows as usize, 2), "the last two are open: lateness is a minute");
+}
+
+#[test]
 fn standard_input_is_read_and_the_same_input_again_adds_nothing() {
     let installation = installation("");
     for read in [12, 0] {

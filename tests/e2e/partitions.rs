@@ -105,3 +105,29 @@ fn more_workers_than_partitions_work() {
     bed.wait_until_durable(11);
     assert_eq!(engine.stop(), Some(0));
 }
+
+#[test]
+fn t6_w9_what_is_late_is_late_after_a_restart_too_and_corrects_the_total() {
+    let bed = Bed::new("late", 1, "");
+    bed.produce_errors(0, 1, (0..15).map(|n| T0 + n));
+    bed.produce_errors(0, 2, [T0 + 30 * MINUTE]);
+    let engine = bed.start_ready(2);
+    bed.wait_for_incidents("closed", &[(0, Some(15))]);
+    bed.wait_until_durable(16);
+    assert_eq!(engine.stop(), Some(0));
+    bed.produce_errors(0, 1, (0..5).map(|n| T0 + MINUTE + n));
+    let engine = bed.start_ready(2);
+    bed.wait_for_incidents("closed", &[(0, Some(20))]);
+    bed.wait_until_durable(21);
+    assert_eq!(engine.metric("floodmark_occurrences_late_total", ""), Some(5.0));
+}
+
+#[test]
+fn the_lag_of_each_partition_shows() {
+    let bed = Bed::new("lag", 2, "");
+    bed.produce_errors(0, 1, (0..15).map(|n| T0 + n));
+    let engine = bed.start_ready(1);
+    bed.wait_until_durable(15);
+    let lag = |partition: i32| engine.metric("floodmark_consumer_lag", &format!("partition=\"{partition}\""));
+    wait_until("the lag", PATIENCE, || lag(0) == Some(0.0) && lag(1) == Some(0.0));
+}

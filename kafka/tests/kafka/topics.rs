@@ -41,6 +41,7 @@ fn new_partitions_are_told_once() {
     topic.admin.grow_topic(&topic.name, 3).unwrap();
     topic.wait_for_leaders(3);
     assert_eq!(monitor.ask(), Observation::Same { leaders: vec![true; 3], new_partitions: 1..3 });
+    assert_eq!(monitor.ends(), vec![Some(0); 3]);
     assert_eq!(monitor.ask(), Observation::Same { leaders: vec![true; 3], new_partitions: 3..3 });
 }
 

@@ -23,6 +23,12 @@ pub struct InputFile {
 impl InputFile {
     /// How many of a file's first bytes tell it from others, at most.
     pub const HEAD_BYTES_MAX: usize = 4_096;
+
+    /// Whether a file with these first bytes begins as this one did.
+    #[must_use]
+    pub fn begins(&self, head: &[u8]) -> bool {
+        head.get(..self.head_bytes.into()).is_some_and(|beginning| id_of(beginning) == self.id)
+    }
 }
 
 /// Two of these first bytes of files that begin alike, by index: one is the beginning of the other, so that they

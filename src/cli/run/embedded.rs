@@ -55,7 +55,8 @@ impl Embedded {
         let process = Process::start(&self.config)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let now = RecordTime(clock.now_ms());
-        let (found, decoder) = process.runtime.block_on(find_inputs(&store, self.inputs, now, &self.config))?;
+        let (found, decoder) =
+            process.runtime.block_on(find_inputs(&store, self.inputs, now, &process.halt, &self.config))?;
         let bytes_read = Arc::new(BytesRead::default());
         let shown = show_progress(self.shows_progress, found.bytes, &bytes_read);
         let config = Arc::new(self.config);
@@ -67,7 +68,7 @@ impl Embedded {
             if inputs.is_empty() {
                 return Ok(Ending::Finished);
             }
-            let end = Arc::new(EndOfInput::new(inputs.len(), stop.clone()));
+            let end = Arc::new(EndOfInput::new(inputs.len(), windows_ms(&config), stop.clone()));
             let committed = Arc::clone(&end);
             let mut files = Some(FilesInput {
                 inputs,
@@ -89,8 +90,9 @@ impl Embedded {
                 on_incident: self.on_incident.clone(),
                 on_commit: Some(Arc::new(move |progress: &Progress, epoch| committed.committed(progress, epoch))),
             };
-            let mut readers = |_: &Progress, workers, forget: &mut dyn FnMut() -> _| {
-                files.take().expect("readers are made once for each pipeline").readers(workers, forget)
+            let mut readers = |progress: &Progress, workers, forget: &mut dyn FnMut() -> _| {
+                let files = files.take().expect("readers are made once for each pipeline");
+                files.readers(workers, progress, forget)
             };
             Ok(pipeline.run(process.runtime.handle(), &mut readers))
         })?;
@@ -100,18 +102,22 @@ impl Embedded {
             if is_complete {
                 settle(&store, &config.rules).await.map_err(Failure::dependency)?;
             }
-            let figures = process.metrics.figures();
-            Summary::read(&store, &config.rules, self.store, figures, is_complete, started.elapsed())
+            Summary::read(&store, &config.rules, self.store, &process.metrics, is_complete, started.elapsed())
                 .await
                 .map_err(Failure::dependency)
         })
     }
 }
 
+fn windows_ms(config: &Config) -> Vec<i64> {
+    config.rules.iter().map(|rule| rule.window_ms).collect()
+}
+
 async fn find_inputs(
     store: &SqliteStore,
     inputs: Inputs,
     now: RecordTime,
+    stop: &Stop,
     config: &Config,
 ) -> Result<(Found, Decoder), Failure> {
     let failed = |error| match error {
@@ -124,11 +130,11 @@ async fn find_inputs(
                 return Err(Failure::usage("--embedded needs --input: files, a pattern, or - for standard input"));
             }
             let decoder = format.map_or_else(|| Decoder::json(config), |format| Decoder::text(config, format));
-            let found = find(store, FileSettings { patterns: &patterns, now }).await.map_err(failed)?;
+            let found = find(store, FileSettings { patterns: &patterns, now, stop }).await.map_err(failed)?;
             Ok((found, decoder))
         }
         Inputs::Stream(stream) => {
-            let input = stream_input(store, stream, Path::new("generated"), now).await.map_err(failed)?;
+            let input = stream_input(store, stream, Path::new("generated"), now, stop).await.map_err(failed)?;
             Ok((Found { inputs: input.into_iter().collect(), bytes: None }, Decoder::json(config)))
         }
     }

@@ -7,7 +7,7 @@ use crate::input::kafka::KafkaInput;
 use crate::pipeline::commit::SameLog;
 use crate::pipeline::stop::Stop;
 use crate::pipeline::{Clock, OnCommit, Pipeline, SystemClock};
-use floodmark_kafka::{GroupOffsets, KafkaSettings};
+use floodmark_kafka::{GroupOffsets, KafkaError, KafkaSettings};
 use floodmark_model::progress::Progress;
 use std::sync::Arc;
 
@@ -19,8 +19,7 @@ pub(super) fn run(config: Config) -> Result<(), Failure> {
         ));
     }
     let config = Arc::new(config);
-    let settings = KafkaSettings::new(&*config.kafka.brokers, "floodmark", config.kafka.client.clone())
-        .map_err(|error| Failure::usage(format!("configuration: kafka: {error}")))?;
+    let settings = settings(&config)?;
     let postgres = Arc::new(stores::postgres(&config)?);
     let clickhouse = Arc::new(stores::clickhouse(&config)?);
     let process = Process::start(&config)?;
@@ -36,7 +35,7 @@ pub(super) fn run(config: Config) -> Result<(), Failure> {
             same_log: Arc::clone(&same_log),
             clock: Arc::clone(&clock),
         });
-        let offsets = input.group_offsets().map_err(Failure::dependency)?;
+        let offsets = input.group_offsets().map_err(|error| refused(&error))?;
         let pipeline = Pipeline {
             config: Arc::clone(&config),
             occurrences: Arc::clone(&clickhouse),
@@ -54,6 +53,20 @@ pub(super) fn run(config: Config) -> Result<(), Failure> {
         Ok(pipeline.run(process.runtime.handle(), &mut readers))
     })?;
     Ok(())
+}
+
+/// How Kafka's clients are set up.
+pub(in crate::cli) fn settings(config: &Config) -> Result<KafkaSettings, Failure> {
+    let (brokers, client) = (&*config.kafka.brokers, config.kafka.client.clone());
+    KafkaSettings::new(brokers, "floodmark", client).map_err(|error| refused(&error))
+}
+
+/// Settings that librdkafka refuses, some of them only when a client is made.
+fn refused(error: &KafkaError) -> Failure {
+    match error {
+        KafkaError::Setting { .. } => Failure::usage(format!("configuration: [kafka.client]: {error}")),
+        _ => Failure::dependency(error),
+    }
 }
 
 /// Tells Kafka what is committed, for the tools that show lag.

@@ -7,11 +7,14 @@ use crate::pipeline::health::Health;
 use crate::pipeline::stop::{Ending, Stop};
 use crate::web;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 /// Exit code of a process that a second signal ends at once.
 const INTERRUPTED: i32 = 130;
+
+/// How soon after a signal another one is the same.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 /// A process that runs one pipeline after another until one ends for good.
 pub(super) struct Process {
@@ -23,7 +26,7 @@ pub(super) struct Process {
     pub health: Arc<Health>,
     current: Arc<Mutex<Stop>>,
     /// Ends what outlives a pipeline.
-    halt: Stop,
+    pub(super) halt: Stop,
 }
 
 impl Process {
@@ -75,7 +78,8 @@ impl Process {
         }
     }
 
-    /// The first SIGINT or SIGTERM ends the pipeline, a second one the process.
+    /// The first SIGINT or SIGTERM ends the pipeline, a second one the process. One that comes at once is the first one
+    /// again: a terminal and a time-out tell process and group.
     fn listen_to_signals(&self) -> Result<(), Failure> {
         use tokio::signal::unix::{SignalKind, signal};
         let _guard = self.runtime.enter();
@@ -84,14 +88,19 @@ impl Process {
         let mut terminations = signal(SignalKind::terminate()).map_err(failed)?;
         let (current, halt) = (Arc::clone(&self.current), self.halt.clone());
         self.runtime.spawn(async move {
+            let mut halted = None;
             loop {
                 tokio::select! {
                     _ = interrupts.recv() => {}
                     _ = terminations.recv() => {}
                 }
-                if halt.is_stopped() {
+                if halted.is_some_and(|at: Instant| at.elapsed() < SAME_SIGNAL) {
+                    continue;
+                }
+                if halted.is_some() {
                     std::process::exit(INTERRUPTED);
                 }
+                halted = Some(Instant::now());
                 halt.end(Ending::Requested);
                 current.lock().unwrap_or_else(PoisonError::into_inner).end(Ending::Requested);
             }

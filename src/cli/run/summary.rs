@@ -1,14 +1,18 @@
 //! What an embedded run says at its end.
 
 use crate::cli::incidents;
-use crate::metrics::Figures;
+use crate::metrics::{Figures, Metrics};
 use floodmark_model::Rule;
 use floodmark_model::incident::IncidentRow;
 use floodmark_sinks::{IncidentStore, OccurrenceStore, Selection, StoreError};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Incidents of the table; more would push the figures out of sight.
+const INCIDENTS_SHOWN: usize = 40;
 
 /// The summary of an embedded run. Counts are of this run; incidents and occurrences are all that the store holds.
 #[derive(Debug, Serialize)]
@@ -21,6 +25,8 @@ pub(crate) struct Summary {
     seconds: f64,
     /// What became of records.
     records: Figures,
+    /// Records that cannot be read, by reason.
+    dead_letters: BTreeMap<&'static str, u64>,
     /// Distinct occurrences in the store that a rule counts, once for each rule.
     occurrences: u64,
     /// The incidents in the store.
@@ -33,7 +39,7 @@ impl Summary {
         store: &(impl OccurrenceStore + IncidentStore),
         rules: &[Rule],
         path: PathBuf,
-        records: Figures,
+        metrics: &Metrics,
         complete: bool,
         took: Duration,
     ) -> Result<Self, StoreError> {
@@ -42,8 +48,17 @@ impl Summary {
         for rule in rules {
             occurrences += store.totals(rule, &everything).await?.iter().map(|row| row.total).sum::<u64>();
         }
+        let (records, dead_letters) = (metrics.figures(), metrics.dead_letters());
         let incidents = store.incidents(&everything).await?;
-        Ok(Self { store: Some(path), complete, seconds: took.as_secs_f64(), records, occurrences, incidents })
+        Ok(Self {
+            store: Some(path),
+            complete,
+            seconds: took.as_secs_f64(),
+            records,
+            dead_letters,
+            occurrences,
+            incidents,
+        })
     }
 }
 
@@ -57,8 +72,12 @@ impl Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Figures { read, stored, retried, unmatched, dead, late, redelivered: _ } = self.records;
+        let unseen = self.incidents.len().saturating_sub(INCIDENTS_SHOWN);
         if !self.incidents.is_empty() {
-            writeln!(f, "{}\n", incidents::show(&self.incidents))?;
+            writeln!(f, "{}\n", incidents::show(&self.incidents[unseen..]))?;
+        }
+        if unseen > 0 {
+            writeln!(f, "{unseen} earlier ones are not shown: floodmark incidents --embedded\n")?;
         }
         if !self.complete {
             writeln!(f, "stopped before the end of the input: run it again to go on from here")?;
@@ -69,7 +88,15 @@ impl fmt::Display for Summary {
              that no rule counts, {dead} that cannot be read",
             self.seconds
         )?;
-        write!(f, "{} occurrences and {} incidents", self.occurrences, self.incidents.len())?;
+        for (reason, count) in &self.dead_letters {
+            writeln!(f, "{count} cannot be read: {reason}")?;
+        }
+        write!(
+            f,
+            "in all {} occurrences, once for each rule, and {} incidents",
+            self.occurrences,
+            self.incidents.len()
+        )?;
         self.store.as_ref().map_or(Ok(()), |store| write!(f, " in {}", store.display()))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::stream::Stream;
 use super::{Input, Source};
+use crate::pipeline::stop::Stop;
 use floodmark_model::RecordTime;
 use floodmark_sinks::StoreError;
 use floodmark_sinks::sqlite::{InputFile, SqliteStore, find_alike};
@@ -16,6 +17,8 @@ pub struct FileSettings<'a> {
     pub patterns: &'a [String],
     /// The moment of the first reading of inputs that are new.
     pub now: RecordTime,
+    /// Ends the waiting for the first bytes of a stream.
+    pub stop: &'a Stop,
 }
 
 /// What was found.
@@ -63,6 +66,7 @@ pub async fn find(store: &SqliteStore, settings: FileSettings<'_>) -> Result<Fou
         heads.push((path, head));
     }
     refuse_alike(&heads)?;
+    refuse_doubles(&heads, &store.inputs().await?)?;
     let mut known = BTreeSet::new();
     for (path, head) in heads {
         if let Some(InputFile { id, first_read, .. }) = store.identify(&path, &head, settings.now).await? {
@@ -79,12 +83,12 @@ pub async fn find(store: &SqliteStore, settings: FileSettings<'_>) -> Result<Fou
     if settings.patterns.iter().any(|pattern| pattern == "-") {
         found.bytes = None;
         let stream = Stream::standard_input().map_err(|error| OpenError::usage(format!("--input -: {error}")))?;
-        found.inputs.extend(stream_input(store, stream, Path::new("-"), settings.now).await?);
+        found.inputs.extend(stream_input(store, stream, Path::new("-"), settings.now, settings.stop).await?);
     }
     Ok(found)
 }
 
-/// A stream as an input; `None` when it ends without a byte.
+/// A stream as an input; `None` when it ends without a byte, or `stop` says so before the first.
 ///
 /// # Errors
 ///
@@ -94,24 +98,51 @@ pub async fn stream_input(
     mut stream: Stream,
     name: &Path,
     now: RecordTime,
+    stop: &Stop,
 ) -> Result<Option<Input>, OpenError> {
-    let head = stream.head().to_vec();
+    let head = stream.head(stop).to_vec();
     let known = store.identify(name, &head, now).await?;
     Ok(known.map(|known| Input { id: known.id, name: name.to_owned(), source: Source::Stream(stream) }))
+}
+
+/// A file that was read before is known by its first bytes, wherever it is now; but not while the other is still there.
+fn refuse_doubles(heads: &[(PathBuf, Vec<u8>)], known: &[InputFile]) -> Result<(), OpenError> {
+    for (path, head) in heads {
+        let mut alike = known.iter().filter(|input| input.begins(head)).map(|input| Path::new(&input.path));
+        if let Some(other) = alike.next().filter(|other| is_another_file(other, path))
+            && !alike.any(|other| !is_another_file(other, path))
+        {
+            let (path, other) = (path.display(), other.display());
+            return Err(OpenError::usage(format!(
+                "--input {path}: it begins as {other} did, which was read into this store and is still there: read it \
+                 into another store"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether both are there, and are not one file by two names.
+fn is_another_file(one: &Path, other: &Path) -> bool {
+    let (one, other) = (one.canonicalize(), other.canonicalize());
+    one.is_ok_and(|one| one.is_file() && other.is_ok_and(|other| one != other))
 }
 
 fn paths(patterns: &[String]) -> Result<BTreeSet<PathBuf>, OpenError> {
     let mut paths = BTreeSet::new();
     for pattern in patterns.iter().filter(|pattern| *pattern != "-") {
-        let before = paths.len();
         if Path::new(pattern).is_file() {
             paths.insert(PathBuf::from(pattern));
             continue;
         }
         let found = glob::glob(pattern)
             .map_err(|error| OpenError::usage(format!("--input {pattern}: not a pattern: {error}")))?;
-        paths.extend(found.filter_map(Result::ok).filter(|path| path.is_file()));
-        if paths.len() == before {
+        let found: Vec<PathBuf> =
+            found.collect::<Result<_, _>>().map_err(|error| OpenError::usage(format!("--input {pattern}: {error}")))?;
+        let files: Vec<PathBuf> = found.into_iter().filter(|path| path.is_file()).collect();
+        let is_empty = files.is_empty();
+        paths.extend(files);
+        if is_empty {
             return Err(OpenError::usage(format!(
                 "--input {pattern}: no file is found: name files, a pattern such as 'logs/*.log', or - for standard input"
             )));

@@ -68,22 +68,31 @@ impl Reader for FilesReader {
 
 /// The input whose last event is oldest. Streams are asked in turn: one that has nothing new waits for no other.
 fn next(opened: &[Opened]) -> Option<usize> {
-    (0..opened.len()).min_by_key(|&index| (opened[index].has_nothing, opened[index].last))
+    (0..opened.len()).min_by_key(|&index| (opened[index].has_nothing, opened[index].place.last))
 }
 
 /// An input while it is read.
 struct Opened {
     name: String,
-    key: PartitionKey,
+    place: Place,
     bytes: Bytes,
     /// Bytes of a stream that were read in an earlier run.
     skip: u64,
     splitter: RecordSplitter,
     start_offset: u64,
-    /// Event time of its last record.
-    last: Option<EventTime>,
     /// It is a stream that had nothing when it was asked last.
     has_nothing: bool,
+}
+
+/// Where an input stands.
+struct Place {
+    key: PartitionKey,
+    /// Event time of its last record.
+    last: Option<EventTime>,
+    /// Nothing has been read in this run, and something in an earlier one.
+    goes_on: bool,
+    /// Its last line is no whole record yet.
+    is_cut: bool,
 }
 
 enum Bytes {
@@ -102,14 +111,21 @@ impl Opened {
         let name = input.name.display().to_string();
         let (bytes, skip) = match input.source {
             Source::File { first_read } => match open(&input.name, start_offset) {
+                Ok(file) if file.metadata().is_ok_and(|now| now.len() < start_offset) => {
+                    let detail = format!(
+                        "{start_offset} bytes of it were read before, and now it is shorter: was it replaced? Read it \
+                         into another store"
+                    );
+                    return Err((name, std::io::Error::other(detail)));
+                }
                 Ok(file) => (Bytes::File { file, first_read }, 0),
                 Err(error) => return Err((name, error)),
             },
             Source::Stream(stream) => (Bytes::Stream(stream), start_offset),
         };
         let splitter = RecordSplitter::new(decoder.framing(), start_offset, max_record_bytes);
-        let key = key(input.id);
-        Ok(Self { name, key, bytes, skip, splitter, start_offset, last: None, has_nothing: false })
+        let place = Place { key: key(input.id), last: None, goes_on: start_offset > 0, is_cut: false };
+        Ok(Self { name, place, bytes, skip, splitter, start_offset, has_nothing: false })
     }
 }
 
@@ -143,8 +159,9 @@ impl Hands {
     fn assign(&mut self, opened: &[Opened], progress: &Progress) -> Result<(), Ended> {
         let assigned = opened.iter().map(|input| {
             self.bytes_read.add(input.start_offset);
-            let stored = progress.partitions.get(&input.key).copied();
-            self.intake.assign(input.key, stored, input.start_offset as i64, Reading::Active)
+            let key = input.place.key;
+            let stored = progress.partitions.get(&key).copied();
+            self.intake.assign(key, stored, input.start_offset as i64, Reading::Active)
         });
         let assigned = assigned.collect();
         self.output.send(Batch::Assigned(assigned))
@@ -180,35 +197,48 @@ impl Hands {
         input.skip -= skipped;
         let mut rest = &chunk[skipped as usize..];
         self.bytes_read.add(rest.len() as u64);
-        while let Some(record) = input.splitter.next_record(&mut rest) {
-            self.record(input.key, &mut input.last, record, record_time)?;
+        let Opened { splitter, place, .. } = input;
+        while let Some(record) = splitter.next_record(&mut rest) {
+            self.record(place, record, record_time)?;
         }
         Ok(Went::On)
     }
 
     fn finish(&mut self, input: &mut Opened, record_time: RecordTime) -> Result<(), Trouble> {
-        while let Some(record) = input.splitter.finish() {
-            self.record(input.key, &mut input.last, record, record_time)?;
+        let Opened { splitter, place, name, .. } = input;
+        while let Some(record) = splitter.finish() {
+            self.record(place, record, record_time)?;
+            if place.is_cut {
+                tracing::warn!(
+                    input = &**name,
+                    offset = record.offset,
+                    "the last line is cut off: left for the next run"
+                );
+            }
         }
-        self.intake.set_reading(input.key, Reading::FINISHED);
-        let next_offset = self.intake.next_offset(input.key).unwrap_or(0);
+        self.intake.set_reading(place.key, Reading::FINISHED);
+        let next_offset = self.intake.next_offset(place.key).unwrap_or(0);
         self.hand_over()?;
-        self.end.reached(input.key, next_offset);
+        self.end.reached(place.key, next_offset);
         Ok(())
     }
 
-    fn record(
-        &mut self,
-        key: PartitionKey,
-        last: &mut Option<EventTime>,
-        record: SplitRecord<'_>,
-        record_time: RecordTime,
-    ) -> Result<(), Ended> {
+    fn record(&mut self, place: &mut Place, record: SplitRecord<'_>, record_time: RecordTime) -> Result<(), Ended> {
+        let key = place.key;
+        if std::mem::take(&mut place.goes_on) && !self.decoder.begins_record(record.bytes) {
+            // Lines that have been added to a record since an earlier run read it.
+            self.intake.skip_to(key, record.next_offset as i64);
+            return Ok(());
+        }
         let at = Coordinates { topic_id: key.topic_id, partition: key.partition, offset: record.offset as i64 };
         let raw = RawRecord { at, record_time, payload: Some(record.bytes) };
         let decoded = self.decoder.decode(raw);
+        if decoded.is_err() && !record.ends_line {
+            place.is_cut = true;
+            return Ok(());
+        }
         if let Ok(Some(occurrence)) = &decoded {
-            *last = Some(occurrence.ts);
+            place.last = Some(occurrence.ts);
         }
         self.intake.record(raw, record.next_offset as i64, decoded);
         if self.intake.is_full() {

@@ -1,5 +1,6 @@
 //! Streams: bytes that come once, from another thread, and at their own pace.
 
+use crate::pipeline::stop::Stop;
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendError, bounded};
 use floodmark_sinks::sqlite::InputFile;
 use std::io::Read;
@@ -73,15 +74,13 @@ impl Stream {
     }
 
     /// The first bytes, by which it is known. Waits for enough of them, its end, or a pause after the first.
-    pub(super) fn head(&mut self) -> &[u8] {
-        while self.head.len() < InputFile::HEAD_BYTES_MAX {
-            let next = if self.head.is_empty() {
-                self.chunks.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            } else {
-                self.chunks.recv_timeout(HEAD_PAUSE)
-            };
-            let Ok(chunk) = next else { break };
-            self.head.extend(chunk);
+    pub(super) fn head(&mut self, stop: &Stop) -> &[u8] {
+        while self.head.len() < InputFile::HEAD_BYTES_MAX && !stop.is_stopped() {
+            match self.chunks.recv_timeout(HEAD_PAUSE) {
+                Ok(chunk) => self.head.extend(chunk),
+                Err(RecvTimeoutError::Timeout) if self.head.is_empty() => {}
+                Err(_) => break,
+            }
         }
         &self.head
     }

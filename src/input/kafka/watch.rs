@@ -59,6 +59,9 @@ impl Watch {
                         }
                     }
                     self.set(Latest { leaders, asked_ms });
+                    for (partition, end) in (0..).zip(monitor.ends()) {
+                        end.into_iter().for_each(|end| input.metrics.partition_ends(partition, end));
+                    }
                 }
                 Observation::Recreated { old, new } => input.start_anew(topic, old, new),
                 Observation::Gone => {

@@ -6,7 +6,14 @@ use proptest::prelude::*;
 const WINDOW: i64 = 300_000;
 
 fn judge(max_panes: usize) -> Judge {
-    Judge::new(&JudgeSettings { rules: vec![Rule::default()], max_panes, seed: 1, worker: 0, start: None, closed: None })
+    Judge::new(&JudgeSettings {
+        rules: vec![Rule::default()],
+        max_panes,
+        seed: 1,
+        worker: 0,
+        start: None,
+        closed: None,
+    })
 }
 
 fn event(kind: EventKind, fingerprint: u128, ts: i64, n: u32) -> Event {
@@ -147,7 +154,8 @@ fn a_start_judges_what_it_has_loaded_and_emits_the_difference() {
 #[test]
 fn what_was_closed_before_the_start_is_not_closed_again() {
     let closed = Some(EventTime(WINDOW));
-    let settings = JudgeSettings { rules: vec![Rule::default()], max_panes: 100, seed: 1, worker: 0, start: closed, closed };
+    let settings =
+        JudgeSettings { rules: vec![Rule::default()], max_panes: 100, seed: 1, worker: 0, start: closed, closed };
     let mut judge = Judge::new(&settings);
     judge.apply(&event(EventKind::Fired, 1, 0, 0), 0, &mut |_| ());
     judge.apply(&event(EventKind::Fired, 1, WINDOW, 0), 0, &mut |_| ());
@@ -199,7 +207,8 @@ proptest! {
 #[test]
 fn t6_after_a_start_what_lies_before_the_watermark_is_late_from_the_first_record_on() {
     let start = Some(EventTime(3 * WINDOW));
-    let settings = JudgeSettings { rules: vec![Rule::default()], max_panes: 100, seed: 1, worker: 0, start, closed: None };
+    let settings =
+        JudgeSettings { rules: vec![Rule::default()], max_panes: 100, seed: 1, worker: 0, start, closed: None };
     let mut judge = Judge::new(&settings);
     judge.apply(&event(EventKind::Fired, 1, 2 * WINDOW, 0), 0, &mut |_| ());
     assert_eq!(occur(&mut judge, 2, 0..20), [] as [i64; 0], "its window closed before the start: nothing is due");
