@@ -33,7 +33,7 @@ mod totals;
 pub use inputs::{InputFile, find_alike};
 
 use crate::StoreError;
-use floodmark_model::{RecordTime, TopicId};
+use floodmark_model::RecordTime;
 use lock::WriterLock;
 use rusqlite::Connection;
 use std::path::Path;
@@ -104,15 +104,6 @@ impl SqliteStore {
         let path = path.display().to_string();
         let head = head[..head.len().min(InputFile::HEAD_BYTES_MAX)].to_vec();
         self.write("identify an input", move |transaction| inputs::identify(transaction, path, &head, now)).await
-    }
-
-    /// Notes whether an input has been read to its end, and so holds no watermark (Q53).
-    ///
-    /// # Errors
-    ///
-    /// As any write.
-    pub async fn set_finished(&self, input: TopicId, finished: bool) -> Result<(), StoreError> {
-        self.write("finish an input", move |transaction| inputs::set_finished(transaction, input, finished)).await
     }
 
     /// Every known input, in the order of its first reading.

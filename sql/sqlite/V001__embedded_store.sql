@@ -185,6 +185,5 @@ CREATE TABLE inputs (
     input_id BLOB PRIMARY KEY NOT NULL,
     head_bytes INTEGER NOT NULL CHECK (head_bytes BETWEEN 1 AND 4096),
     path TEXT NOT NULL,
-    first_read INTEGER NOT NULL,
-    finished INTEGER NOT NULL DEFAULT 0
+    first_read INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

@@ -149,6 +149,18 @@ fn a_file_that_is_another_one_than_its_beginning_says_is_refused() {
 }
 
 #[test]
+fn a_log_that_is_rotated_goes_on_under_its_new_name() {
+    let installation = installation("");
+    let path = |name: &str| installation.folder().join(name);
+    fs::write(path("app.log"), lines(1, 12)).unwrap();
+    summary(&run_embedded(&installation, &["--input", "app.log*"]));
+    fs::write(path("app.log.1"), lines(1, 15)).unwrap();
+    fs::write(path("app.log"), lines(2, 3)).unwrap();
+    let summary = summary(&run_embedded(&installation, &["--input", "app.log*"]));
+    assert_eq!((summary["records"]["read"].as_u64(), summary["occurrences"].as_u64()), (Some(3 + 3), Some(18)));
+}
+
+#[test]
 fn a_file_that_two_patterns_name_is_read_once() {
     let installation = installation("");
     fs::write(installation.folder().join("a1.ndjson"), lines(1, 12)).unwrap();

@@ -16,8 +16,6 @@ pub struct InputFile {
     pub path: String,
     /// The moment of its first reading: the record time of all its records.
     pub first_read: RecordTime,
-    /// It has been read to its end, and holds no watermark (Q53).
-    pub finished: bool,
 }
 
 impl InputFile {
@@ -60,7 +58,7 @@ pub(super) fn identify(
     let at_path = alike.iter().position(|input| input.path == path);
     let input = match alike.into_iter().nth(at_path.unwrap_or(0)) {
         Some(known) => InputFile { path, ..known },
-        None => InputFile { id: id_of(head), head_bytes, path, first_read: now, finished: false },
+        None => InputFile { id: id_of(head), head_bytes, path, first_read: now },
     };
     transaction.execute(
         "INSERT INTO inputs (input_id, head_bytes, path, first_read) VALUES (?, ?, ?, ?)
@@ -77,7 +75,7 @@ fn known_alike(transaction: &Transaction<'_>, head: &[u8]) -> Result<Vec<InputFi
         .query_map([length(head)], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     let mut lookup = transaction.prepare_cached(
-        "SELECT input_id, head_bytes, path, first_read, finished FROM inputs WHERE input_id = ? AND head_bytes = ?",
+        "SELECT input_id, head_bytes, path, first_read FROM inputs WHERE input_id = ? AND head_bytes = ?",
     )?;
     let mut alike = Vec::new();
     for length in lengths {
@@ -87,16 +85,10 @@ fn known_alike(transaction: &Transaction<'_>, head: &[u8]) -> Result<Vec<InputFi
     Ok(alike)
 }
 
-/// See [`super::SqliteStore::set_finished`].
-pub(super) fn set_finished(transaction: &Transaction<'_>, id: TopicId, finished: bool) -> Result<(), Trouble> {
-    transaction.execute("UPDATE inputs SET finished = ? WHERE input_id = ?", params![finished, id.0])?;
-    Ok(())
-}
-
 /// See [`super::SqliteStore::inputs`].
 pub(super) fn all(reader: &Connection) -> Result<Vec<InputFile>, Trouble> {
     let mut statement = reader.prepare_cached(
-        "SELECT input_id, head_bytes, path, first_read, finished FROM inputs ORDER BY first_read, path, input_id",
+        "SELECT input_id, head_bytes, path, first_read FROM inputs ORDER BY first_read, path, input_id",
     )?;
     Ok(statement.query_map([], input)?.collect::<Result<_, _>>()?)
 }
@@ -107,7 +99,6 @@ fn input(row: &Row<'_>) -> rusqlite::Result<InputFile> {
         head_bytes: row.get(1)?,
         path: row.get(2)?,
         first_read: RecordTime(row.get(3)?),
-        finished: row.get(4)?,
     })
 }
 

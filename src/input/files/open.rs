@@ -105,10 +105,15 @@ pub async fn stream_input(
     Ok(known.map(|known| Input { id: known.id, name: name.to_owned(), source: Source::Stream(stream) }))
 }
 
-/// A file that was read before is known by its first bytes, wherever it is now; but not while the other is still there.
+/// A file that was read before is known by its first bytes, wherever it is now; but not while the other is still there,
+/// and begins with them too.
 fn refuse_doubles(heads: &[(PathBuf, Vec<u8>)], known: &[InputFile]) -> Result<(), OpenError> {
     for (path, head) in heads {
-        let mut alike = known.iter().filter(|input| input.begins(head)).map(|input| Path::new(&input.path));
+        let is_there = |input: &&InputFile| {
+            let now = self::head(Path::new(&input.path));
+            input.begins(head) && now.is_ok_and(|(now, _)| input.begins(&now))
+        };
+        let mut alike = known.iter().filter(is_there).map(|input| Path::new(&input.path));
         if let Some(other) = alike.next().filter(|other| is_another_file(other, path))
             && !alike.any(|other| !is_another_file(other, path))
         {
