@@ -120,12 +120,9 @@ pub type JudgeStreams<'scope> = (Stream<'scope, Epoch, Vec<Due>>, Stream<'scope,
 /// Events whose panes are looked at ahead.
 const WARM_EVENTS: usize = 32;
 
-/// Lets the memory accesses of the next events overlap: with a million keys each waits for main memory otherwise. With
-/// few they are in the cache, and this would only cost.
+/// Lets the memory accesses of the next events overlap: with a million keys each waits for main memory otherwise, and
+/// with ten thousand for the second-level cache.
 fn warm(judge: &Judge, messages: &[Message]) {
-    if !judge.outgrows_the_cache() {
-        return;
-    }
     let look = |message: &Message| match message {
         Message::Event(event) => judge.warm(event),
         Message::Control(_) => 0,

@@ -129,13 +129,6 @@ impl Judge {
         }
     }
 
-    /// Whether the panes that are counted in lie in main memory.
-    #[must_use]
-    pub fn outgrows_the_cache(&self) -> bool {
-        const PANES: usize = 32_768;
-        self.rules.iter().any(|rule| rule.windows.get(rule.recent).is_some_and(|held| held.panes.len() > PANES))
-    }
-
     /// Has the panes of events that come next at hand; gives something of them, so that it is not optimised away.
     #[must_use]
     pub fn warm(&self, event: &Event) -> u8 {
