@@ -145,7 +145,7 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
     /// Runs until something ends it; says what. Blocks the calling thread.
     pub fn run(self, runtime: &Handle, make_readers: &mut MakeReaders<'_>) -> Ending {
         let stop = self.stop.clone();
-        self.health.trouble("pipeline", "starting: recovering from the stores");
+        self.health.starts();
         // An error says that `stop` already knows why.
         let _ = self.run_until_stopped(runtime, make_readers);
         stop.take_ending().unwrap_or(Ending::Requested)

@@ -183,7 +183,7 @@ fn w5_an_incident_leaves_before_anything_is_acknowledged_or_the_clock_moves() {
 fn g3_progress_waits_for_rows_and_incidents_and_then_follows_the_clock() {
     let process = Process::start(2, None);
     process.send(0, assigned(0, Reading::Active));
-    process.send(1, assigned(1, Reading::IdleUntil(i64::MAX)));
+    process.send(1, assigned(1, Reading::FINISHED));
     process.read(0, 0, 10, (0..10).map(|n| occurrence(7, n)).collect());
     let due = process.due.recv_timeout(DEADLINE).unwrap();
     let rows = process.until("rows", || process.rows.try_recv().ok());
@@ -234,11 +234,7 @@ fn t3_t4_a_lagging_partition_holds_closing_and_no_page_and_an_idle_one_holds_not
     process.until("the least watermark", || (process.merged() == [Some(0), Some(0)]).then_some(()));
     process.send(
         0,
-        Batch::Read {
-            events: Vec::new(),
-            rows: None,
-            partitions: vec![update(0, 1, None, Reading::IdleUntil(i64::MAX))],
-        },
+        Batch::Read { events: Vec::new(), rows: None, partitions: vec![update(0, 1, None, Reading::FINISHED)] },
     );
     process.until("the next one", || (process.merged() == [Some(LATENESS), Some(LATENESS)]).then_some(()));
 }
@@ -247,7 +243,7 @@ fn t3_t4_a_lagging_partition_holds_closing_and_no_page_and_an_idle_one_holds_not
 fn t5_a_stop_closes_no_window() {
     let process = Process::start(2, None);
     process.send(0, assigned(0, Reading::Active));
-    process.send(1, assigned(1, Reading::IdleUntil(i64::MAX)));
+    process.send(1, assigned(1, Reading::FINISHED));
     process.read(0, 0, 10, (0..10).map(|n| occurrence(7, n)).collect());
     confirm(process.due.recv_timeout(DEADLINE).unwrap());
     process.until("rows", || process.rows.try_recv().ok().map(confirm));

@@ -13,8 +13,8 @@ pub use stream::{Sender, Stream, channel};
 
 use crate::input::decode::Decoder;
 use crate::input::end::EndOfInput;
+use crate::pipeline::Reader;
 use crate::pipeline::persist::Ended;
-use crate::pipeline::{Clock, Reader};
 use floodmark_model::progress::{PartitionKey, Progress};
 use floodmark_model::{RecordTime, TopicId};
 use reader::FilesReader;
@@ -73,8 +73,6 @@ pub struct FilesInput {
     pub end: Arc<EndOfInput>,
     /// Counts what has been read.
     pub bytes_read: Arc<BytesRead>,
-    /// The clock.
-    pub clock: Arc<dyn Clock>,
 }
 
 impl FilesInput {
@@ -105,7 +103,6 @@ impl FilesInput {
                 max_record_bytes: self.max_record_bytes,
                 end: Arc::clone(&self.end),
                 bytes_read: Arc::clone(&self.bytes_read),
-                clock: Arc::clone(&self.clock),
             })
         };
         Ok(of_worker.into_iter().map(reader).collect())

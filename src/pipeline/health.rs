@@ -14,8 +14,13 @@ impl Health {
     #[must_use]
     pub fn starting() -> Self {
         let health = Self::default();
-        health.trouble("pipeline", "starting: recovering from the stores");
+        health.starts();
         health
+    }
+
+    /// A pipeline starts, for the first time or anew: not ready before it says so.
+    pub fn starts(&self) {
+        self.trouble("pipeline", "starting: recovering from the stores");
     }
 
     /// A part is in trouble; the text says what and what is being done.

@@ -76,7 +76,6 @@ impl Embedded {
                 max_record_bytes: config.limits.max_record_bytes,
                 end,
                 bytes_read: Arc::clone(&bytes_read),
-                clock: Arc::clone(&clock),
             });
             let pipeline = Pipeline {
                 config: Arc::clone(&config),

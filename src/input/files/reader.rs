@@ -28,20 +28,13 @@ pub(super) struct FilesReader {
     pub(super) max_record_bytes: usize,
     pub(super) end: Arc<EndOfInput>,
     pub(super) bytes_read: Arc<BytesRead>,
-    pub(super) clock: Arc<dyn Clock>,
 }
 
 impl Reader for FilesReader {
     fn read(self: Box<Self>, seat: Seat) {
-        let Seat { intake, output, stop, progress, .. } = seat;
-        let mut hands = Hands {
-            intake,
-            output,
-            decoder: self.decoder,
-            clock: self.clock,
-            end: self.end,
-            bytes_read: self.bytes_read,
-        };
+        let Seat { intake, output, stop, progress, clock, .. } = seat;
+        let mut hands =
+            Hands { intake, output, decoder: self.decoder, clock, end: self.end, bytes_read: self.bytes_read };
         let mut opened = Vec::new();
         for input in self.inputs {
             match Opened::new(input, &progress, &hands.decoder, self.max_record_bytes) {
