@@ -33,7 +33,7 @@ use floodmark_dataflow::source::SourceSettings;
 use floodmark_dataflow::state::judge::JudgeSettings;
 use floodmark_dataflow::wake::Waker;
 use floodmark_dataflow::window_judge::JudgeGauges;
-use floodmark_model::incident::NewIncident;
+use floodmark_model::incident::JudgedIncident;
 use floodmark_model::progress::Progress;
 use floodmark_sinks::{Generation, IncidentStore, OccurrenceStore};
 use health::Health;
@@ -67,7 +67,7 @@ impl Clock for SystemClock {
 }
 
 /// See [`Pipeline::on_incident`].
-pub type OnIncident = dyn Fn(&NewIncident) + Send + Sync;
+pub type OnIncident = dyn Fn(&JudgedIncident) + Send + Sync;
 /// See [`Pipeline::on_commit`].
 pub type OnCommit = dyn Fn(&Progress, Epoch) + Send + Sync;
 

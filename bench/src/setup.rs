@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use floodmark_kafka::KafkaSettings;
-use floodmark_model::{EventTime, Fingerprint, IncidentId, IncidentKey, Window};
+use floodmark_model::{EventTime, Fingerprint, IncidentId, IncidentKey, IncidentKind, Window};
 use floodmark_testkit::services::clickhouse::ClickHouseDatabase;
 use floodmark_testkit::services::engine::Installation;
 use floodmark_testkit::services::kafka::Topic;
@@ -58,6 +58,7 @@ impl Setup {
 /// The incident that [`THRESHOLD`] probes of one fingerprint make.
 pub(crate) fn probe_incident(fingerprint: u128, ts: EventTime) -> IncidentId {
     let key = IncidentKey {
+        kind: IncidentKind::Burst,
         rule: "default".into(),
         tenant: crate::records::PROBE_TENANT.into(),
         fingerprint: Fingerprint::from_bits(fingerprint),

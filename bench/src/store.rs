@@ -1,6 +1,6 @@
 //! Stores for measuring: one that counts what another takes, and one that takes all at once and keeps nothing.
 
-use floodmark_model::incident::{IncidentRow, NewIncident, WindowFacts};
+use floodmark_model::incident::{IncidentRow, JudgedIncident, WindowFacts};
 use floodmark_model::progress::Progress;
 use floodmark_model::{EventTime, IncidentId, IncidentKey, Rule};
 use floodmark_sinks::rows::RowBlock;
@@ -206,7 +206,7 @@ impl IncidentStore for NoIncidents {
     async fn insert_incidents(
         &self,
         _generation: Generation,
-        incidents: &[NewIncident],
+        incidents: &[JudgedIncident],
     ) -> Result<Vec<IncidentId>, StoreError> {
         let ids = incidents.iter().map(|incident| incident.key.id());
         Ok(self.with_seen(|seen| ids.filter(|id| seen.insert(*id)).collect()))

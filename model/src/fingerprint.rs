@@ -17,6 +17,9 @@ pub const FINGERPRINT_VERSION: u8 = 1;
 pub struct Fingerprint(pub [u8; 16]);
 
 impl Fingerprint {
+    /// Of what is about no bug.
+    pub const NONE: Self = Self([0; 16]);
+
     /// The fingerprint with these bits.
     #[must_use]
     pub fn from_bits(bits: u128) -> Self {

@@ -1,14 +1,46 @@
 //! What a human is paged for.
 
 use crate::identity::KeyHasher;
+use crate::predicate::{Reach, Verdict};
 use crate::{EventTime, Fingerprint, Window};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
+/// What kind of thing a human is paged for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IncidentKind {
+    /// Many occurrences of one bug (W-4).
+    #[default]
+    Burst,
+    /// More bugs of one tenant than may have panes (W-12, Q46). It is about no bug: its fingerprint is
+    /// [`Fingerprint::NONE`].
+    Cardinality,
+}
+
+impl IncidentKind {
+    /// The stored name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Burst => "burst",
+            Self::Cardinality => "cardinality",
+        }
+    }
+
+    /// The kind with this stored name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Burst, Self::Cardinality].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
 /// What an incident of occurrences is about; at most one row exists for each (W-6).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IncidentKey {
+    /// What kind it is.
+    pub kind: IncidentKind,
     /// The rule's name.
     pub rule: Arc<str>,
     /// The tenant.
@@ -23,7 +55,7 @@ impl IncidentKey {
     /// The identity's hash: the same on every machine and every run.
     #[must_use]
     pub fn id(&self) -> IncidentId {
-        let mut key = KeyHasher::new("burst");
+        let mut key = KeyHasher::new(self.kind.name());
         key.field(Some(self.rule.as_bytes()));
         key.field(Some(self.tenant.as_bytes()));
         key.field(Some(&self.fingerprint.0));
@@ -120,16 +152,18 @@ pub struct Sample {
     pub count: u64,
 }
 
-/// An incident that has just become due, as the judge found it.
+/// A row as the judge wants it: what the store holds is changed to that.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewIncident {
+pub struct JudgedIncident {
     /// What it is about.
     pub key: IncidentKey,
-    /// How it became due.
+    /// Whether it stands, and why; never [`Verdict::Below`].
+    pub verdict: Verdict,
+    /// How it first became due (Q45).
     pub detection: Detection,
-    /// count(w) at that moment.
+    /// count(w) as judged.
     pub count: u64,
-    /// Event time of the occurrence that made it due.
+    /// Event time of the occurrence that first made it due.
     pub opened_at: EventTime,
     /// A recent message of the fingerprint, where the process has one (W-10).
     pub message: Option<Arc<str>>,
@@ -148,6 +182,15 @@ pub struct WindowFacts {
     pub last_ts: EventTime,
     /// Up to ten distinct messages, most frequent first.
     pub samples: Vec<Sample>,
+}
+
+/// What the occurrence store says of a window that has closed, in whole (W-9).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedWindow {
+    /// Total, times and samples.
+    pub facts: WindowFacts,
+    /// What the store's counts per bucket show: below, the row was never due.
+    pub reach: Reach,
 }
 
 /// A stored incident, as `floodmark incidents` shows it. Times are milliseconds since 1970 UTC.

@@ -19,9 +19,10 @@ pub mod wire;
 
 pub use fingerprint::Fingerprint;
 pub use identity::{Coordinates, Identity, TopicId};
-pub use incident::{Detection, IncidentId, IncidentKey};
+pub use incident::{Detection, IncidentId, IncidentKey, IncidentKind};
 pub use level::Level;
 pub use occurrence::{DeadLetter, DeadReason, Occurrence, RawRecord};
+pub use predicate::{Reach, Verdict};
 pub use rule::Rule;
 pub use time::{EventTime, RecordTime};
 pub use window::Window;

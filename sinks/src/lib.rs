@@ -12,7 +12,7 @@ pub mod sqlite;
 
 pub use error::{Failure, StoreError};
 
-use floodmark_model::incident::{IncidentRow, NewIncident, WindowFacts};
+use floodmark_model::incident::{IncidentRow, JudgedIncident, WindowFacts};
 use floodmark_model::progress::Progress;
 use floodmark_model::{Coordinates, EventTime, Fingerprint, Identity, IncidentKey, Rule};
 use rows::RowBlock;
@@ -170,7 +170,7 @@ pub trait IncidentStore: Send + Sync + 'static {
     fn insert_incidents(
         &self,
         generation: Generation,
-        incidents: &[NewIncident],
+        incidents: &[JudgedIncident],
     ) -> impl Future<Output = Result<Vec<floodmark_model::IncidentId>, StoreError>> + Send;
 
     /// Which of these ids have a row.

@@ -20,7 +20,7 @@ mod values;
 
 use crate::{Failure, Generation, IncidentStore, Selection, StoreError, StoredIncident};
 use connection::{Connections, Lane};
-use floodmark_model::incident::{IncidentRow, NewIncident, WindowFacts};
+use floodmark_model::incident::{IncidentRow, JudgedIncident, WindowFacts};
 use floodmark_model::progress::Progress;
 use floodmark_model::{EventTime, IncidentId};
 use std::fmt;
@@ -93,7 +93,7 @@ impl IncidentStore for PostgresStore {
     async fn insert_incidents(
         &self,
         generation: Generation,
-        incidents: &[NewIncident],
+        incidents: &[JudgedIncident],
     ) -> Result<Vec<IncidentId>, StoreError> {
         let call = self.lane(Lane::Incidents, "insert incidents");
         let rows = values::NewRows::new(incidents);

@@ -9,7 +9,7 @@ use crate::input::files::{Sender, channel};
 use crate::pipeline::{Clock, SystemClock};
 use clap::Args;
 use floodmark_model::EventTime;
-use floodmark_model::incident::NewIncident;
+use floodmark_model::incident::JudgedIncident;
 use floodmark_sinks::sqlite::SqliteStore;
 use floodmark_sinks::{OccurrenceStore, Selection};
 use std::io::Write;
@@ -86,7 +86,7 @@ fn play(flood: Flood, sender: &Sender) {
     let _ = sender.send(due);
 }
 
-fn show_incident(incident: &NewIncident) {
+fn show_incident(incident: &JudgedIncident) {
     let message = incident.message.as_deref().map_or(String::new(), |message| table::one_line(message, 70));
     let (key, at) = (&incident.key, table::clock(incident.opened_at));
     say(format_args!("{at}  {:<12} {:.8}  {message}\n", key.tenant, key.fingerprint.to_string()));

@@ -12,9 +12,9 @@ use crate::pipeline::samples::{Waiting, pause_after};
 use crossbeam_channel::{Receiver, Sender};
 use floodmark_dataflow::egress::{Acknowledge, Delivery};
 use floodmark_dataflow::message::{Closing, Due, WindowKey};
-use floodmark_model::incident::{NewIncident, WindowFacts};
+use floodmark_model::incident::{JudgedIncident, WindowFacts};
 use floodmark_model::rule::RuleIndex;
-use floodmark_model::{Detection, EventTime, IncidentKey, Rule, Window};
+use floodmark_model::{Detection, EventTime, IncidentKey, IncidentKind, Rule, Verdict, Window};
 use floodmark_sinks::{FACTS_MAX, Generation, IncidentStore, OccurrenceStore};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl<O: OccurrenceStore, I: IncidentStore> Lanes<O, I> {
         }
     }
 
-    async fn insert(&self, incidents: &[NewIncident]) -> Result<(), Ended> {
+    async fn insert(&self, incidents: &[JudgedIncident]) -> Result<(), Ended> {
         for some in incidents.chunks(INCIDENTS_MAX) {
             let insert = async || self.incidents.insert_incidents(self.generation, some).await;
             let new = self.persist.until_stored(self.incidents.name(), "insert incidents", insert).await?;
@@ -94,8 +94,9 @@ impl<O: OccurrenceStore, I: IncidentStore> Lanes<O, I> {
         Ok(())
     }
 
-    fn new_incident(&self, due: &Due) -> NewIncident {
-        NewIncident {
+    fn new_incident(&self, due: &Due) -> JudgedIncident {
+        JudgedIncident {
+            verdict: Verdict::Own,
             key: self.incident_key(&due.key),
             detection: due.detection,
             count: u64::from(due.count),
@@ -111,6 +112,7 @@ impl<O: OccurrenceStore, I: IncidentStore> Lanes<O, I> {
     fn incident_key(&self, key: &WindowKey) -> IncidentKey {
         let rule = self.rule(key.rule);
         IncidentKey {
+            kind: IncidentKind::Burst,
             rule: rule.name.as_str().into(),
             tenant: self.intake.tenants.name(key.pane.tenant),
             fingerprint: key.pane.fingerprint,
@@ -232,8 +234,9 @@ impl<O: OccurrenceStore, I: IncidentStore> Lanes<O, I> {
 }
 
 /// An incident as its facts show it, for a row that is not there.
-fn found(facts: &WindowFacts, detection: Detection) -> NewIncident {
-    NewIncident {
+fn found(facts: &WindowFacts, detection: Detection) -> JudgedIncident {
+    JudgedIncident {
+        verdict: Verdict::Own,
         key: facts.key.clone(),
         detection,
         count: facts.total,

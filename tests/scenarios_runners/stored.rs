@@ -14,9 +14,9 @@ use floodmark::pipeline::tenants::Tenants;
 use floodmark::recovery::{Recovered, Recovery};
 use floodmark_dataflow::message::{Closing, Due, Event, PartitionUpdate, Reading, WindowKey};
 use floodmark_dataflow::progress::Cut;
-use floodmark_model::incident::NewIncident;
+use floodmark_model::incident::JudgedIncident;
 use floodmark_model::progress::PartitionKey;
-use floodmark_model::{EventTime, Fingerprint, Identity, IncidentKey, Rule, Window};
+use floodmark_model::{EventTime, Fingerprint, Identity, IncidentKey, IncidentKind, Rule, Verdict, Window};
 use floodmark_sinks::rows::decode_occurrences;
 use floodmark_sinks::sqlite::SqliteStore;
 use floodmark_sinks::{Generation, IncidentStore, OccurrenceStore, Selection};
@@ -142,7 +142,8 @@ impl Stored {
 
     /// Stores incidents.
     pub(crate) fn open(&self, process: &Process, due: &[Due]) {
-        let new = due.iter().map(|due| NewIncident {
+        let new = due.iter().map(|due| JudgedIncident {
+            verdict: Verdict::Own,
             key: self.incident(process, &due.key),
             detection: due.detection,
             count: u64::from(due.count),
@@ -208,6 +209,7 @@ impl Stored {
     fn incident(&self, process: &Process, key: &WindowKey) -> IncidentKey {
         let rule = &self.config.rules[usize::from(key.rule.0)];
         IncidentKey {
+            kind: IncidentKind::Burst,
             rule: rule.name.as_str().into(),
             tenant: process.intake.tenants.name(key.pane.tenant),
             fingerprint: key.pane.fingerprint,

@@ -5,7 +5,7 @@ use super::connection::Connection;
 use crate::{FACTS_MAX, Selection, StoreError, TotalRow};
 use clickhouse::Row;
 use floodmark_model::incident::{Sample, WindowFacts};
-use floodmark_model::{EventTime, Fingerprint, IncidentKey, Rule, Window};
+use floodmark_model::{EventTime, Fingerprint, IncidentKey, IncidentKind, Rule, Window};
 use serde::Deserialize;
 use std::collections::HashMap;
 
@@ -131,7 +131,16 @@ pub(super) async fn keys_over_threshold(
     let name: std::sync::Arc<str> = rule.name.as_str().into();
     let key = |row: KeyRow| {
         let fingerprint = Fingerprint::from_bits(row.fingerprint_bits);
-        (IncidentKey { rule: name.clone(), tenant: row.tenant.into(), fingerprint, window }, row.count)
+        (
+            IncidentKey {
+                kind: IncidentKind::Burst,
+                rule: name.clone(),
+                tenant: row.tenant.into(),
+                fingerprint,
+                window,
+            },
+            row.count,
+        )
     };
     Ok(rows.into_iter().map(key).collect())
 }

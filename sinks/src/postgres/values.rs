@@ -2,8 +2,8 @@
 
 use super::STORE;
 use crate::{Failure, StoreError, StoredIncident};
-use floodmark_model::incident::{IncidentRow, NewIncident, Sample, Status, WindowFacts};
-use floodmark_model::{Detection, EventTime, Fingerprint, IncidentId, IncidentKey, TopicId, Window};
+use floodmark_model::incident::{IncidentRow, JudgedIncident, Sample, Status, WindowFacts};
+use floodmark_model::{Detection, EventTime, Fingerprint, IncidentId, IncidentKey, IncidentKind, TopicId, Window};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::Row;
 
@@ -68,8 +68,8 @@ pub(super) struct NewRows {
 }
 
 impl NewRows {
-    pub(super) fn new(incidents: &[NewIncident]) -> Self {
-        let mut sorted: Vec<(String, &NewIncident)> =
+    pub(super) fn new(incidents: &[JudgedIncident]) -> Self {
+        let mut sorted: Vec<(String, &JudgedIncident)> =
             incidents.iter().map(|incident| (incident.key.id().to_string(), incident)).collect();
         sorted.sort_by(|left, right| left.0.cmp(&right.0));
         sorted.dedup_by(|left, right| left.0 == right.0);
@@ -80,7 +80,7 @@ impl NewRows {
         rows
     }
 
-    fn push(&mut self, id: String, incident: &NewIncident) {
+    fn push(&mut self, id: String, incident: &JudgedIncident) {
         let key = &incident.key;
         let sample = incident.message.as_ref().map(|message| Sample { message: message.to_string(), count: 1 });
         self.ids.push(id);
@@ -139,6 +139,7 @@ pub(super) fn stored_incident(row: &Row) -> Result<StoredIncident, StoreError> {
     let fingerprint: &str = row.get("fingerprint");
     Ok(StoredIncident {
         key: IncidentKey {
+            kind: IncidentKind::Burst,
             rule: row.get::<_, &str>("rule").into(),
             tenant: row.get::<_, &str>("tenant").into(),
             fingerprint: known(Fingerprint::from_hex(fingerprint), "fingerprint", fingerprint)?,

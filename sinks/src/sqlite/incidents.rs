@@ -4,8 +4,8 @@ use super::classify::Trouble;
 use super::pipeline::NOW;
 use super::{episodes, text};
 use crate::{Generation, Selection, StoredIncident};
-use floodmark_model::incident::{IncidentRow, NewIncident, Sample, Status, WindowFacts};
-use floodmark_model::{Detection, EventTime, Fingerprint, IncidentId, IncidentKey, Window};
+use floodmark_model::incident::{IncidentRow, JudgedIncident, Sample, Status, WindowFacts};
+use floodmark_model::{Detection, EventTime, Fingerprint, IncidentId, IncidentKey, IncidentKind, Window};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, named_params, params};
 
 /// See [`crate::IncidentStore::insert_incidents`]. A row that was withdrawn and is due after all comes back when its
@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, named_params, pa
 pub(super) fn insert(
     transaction: &Transaction<'_>,
     generation: Generation,
-    incidents: Vec<NewIncident>,
+    incidents: Vec<JudgedIncident>,
 ) -> Result<Vec<IncidentId>, Trouble> {
     let mut new = Vec::new();
     for incident in incidents {
@@ -27,7 +27,7 @@ pub(super) fn insert(
     Ok(new)
 }
 
-fn insert_row(transaction: &Transaction<'_>, incident: &NewIncident) -> Result<bool, Trouble> {
+fn insert_row(transaction: &Transaction<'_>, incident: &JudgedIncident) -> Result<bool, Trouble> {
     let key = &incident.key;
     let sample = incident.message.as_ref().map(|message| Sample { message: message.to_string(), count: 1 });
     let inserted = transaction
@@ -197,6 +197,7 @@ pub(super) fn stored(reader: &Connection, since: EventTime) -> Result<Vec<Stored
     let rows = statement.query_and_then([since.0], |row| {
         let (fingerprint, start): (String, i64) = (row.get(2)?, row.get(3)?);
         let key = IncidentKey {
+            kind: IncidentKind::Burst,
             rule: row.get::<_, String>(0)?.into(),
             tenant: row.get::<_, String>(1)?.into(),
             fingerprint: known(Fingerprint::from_hex(&fingerprint), "fingerprint", &fingerprint)?,

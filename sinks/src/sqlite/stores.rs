@@ -6,7 +6,7 @@ use crate::{
     BucketCount, Generation, IncidentStore, OccurrenceStore, Selection, StoreError, StoredEvent, StoredIncident,
     TotalRow,
 };
-use floodmark_model::incident::{IncidentRow, NewIncident, WindowFacts};
+use floodmark_model::incident::{IncidentRow, JudgedIncident, WindowFacts};
 use floodmark_model::progress::Progress;
 use floodmark_model::{EventTime, IncidentId, IncidentKey, Rule};
 
@@ -102,7 +102,7 @@ impl IncidentStore for SqliteStore {
     async fn insert_incidents(
         &self,
         generation: Generation,
-        incidents: &[NewIncident],
+        incidents: &[JudgedIncident],
     ) -> Result<Vec<IncidentId>, StoreError> {
         let new = incidents.to_vec();
         self.write_as(generation, "insert incidents", move |transaction| {

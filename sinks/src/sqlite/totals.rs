@@ -7,7 +7,7 @@ use super::conditions::{RULE_COUNTS, RuleFilter, floored, ten_seconds};
 use super::text;
 use crate::{Selection, TotalRow};
 use floodmark_model::incident::{Sample, WindowFacts};
-use floodmark_model::{EventTime, Fingerprint, IncidentKey, Rule, Window};
+use floodmark_model::{EventTime, Fingerprint, IncidentKey, IncidentKind, Rule, Window};
 use rusqlite::{Connection, ToSql, named_params};
 use std::sync::Arc;
 
@@ -110,7 +110,13 @@ pub(super) fn keys_over_threshold(
     while let Some(row) = rows.next()? {
         tenant = interned(tenant, row)?;
         let fingerprint = Fingerprint(row.get(1)?);
-        let key = IncidentKey { rule: Arc::clone(&name), tenant: Arc::clone(&tenant), fingerprint, window };
+        let key = IncidentKey {
+            kind: IncidentKind::Burst,
+            rule: Arc::clone(&name),
+            tenant: Arc::clone(&tenant),
+            fingerprint,
+            window,
+        };
         keys.push((key, count(row, 2)?));
     }
     Ok(keys)

@@ -2,7 +2,8 @@
 
 use floodmark_model::progress::{PartitionKey, PartitionProgress, Progress, Tallies};
 use floodmark_model::{
-    Coordinates, EventTime, Fingerprint, Identity, IncidentKey, Level, Occurrence, RecordTime, Rule, TopicId, Window,
+    Coordinates, EventTime, Fingerprint, Identity, IncidentKey, IncidentKind, Level, Occurrence, RecordTime, Rule,
+    TopicId, Window,
 };
 use floodmark_sinks::OccurrenceStore;
 use floodmark_sinks::clickhouse::{ClickHouseSettings, ClickHouseStore};
@@ -119,6 +120,7 @@ pub(crate) fn progress(next_offsets: impl IntoIterator<Item = (i32, i64)>) -> Pr
 /// The key of tenant `acme` and this fingerprint in the window at a time.
 pub(crate) fn key(rule: &Rule, fingerprint: u128, ts: i64) -> IncidentKey {
     IncidentKey {
+        kind: IncidentKind::Burst,
         rule: rule.name.as_str().into(),
         tenant: "acme".into(),
         fingerprint: Fingerprint::from_bits(fingerprint),

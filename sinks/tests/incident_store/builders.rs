@@ -1,8 +1,8 @@
 //! Short names for what the tests put in.
 
-use floodmark_model::incident::{IncidentRow, NewIncident, WindowFacts};
+use floodmark_model::incident::{IncidentRow, JudgedIncident, WindowFacts};
 use floodmark_model::progress::{PartitionKey, PartitionProgress, Progress, Tallies};
-use floodmark_model::{Detection, EventTime, Fingerprint, IncidentKey, TopicId, Window};
+use floodmark_model::{Detection, EventTime, Fingerprint, IncidentKey, IncidentKind, TopicId, Verdict, Window};
 use floodmark_sinks::{IncidentStore, Selection};
 
 pub(crate) const TOPIC: TopicId = TopicId([7; 16]);
@@ -15,6 +15,7 @@ pub(crate) fn fingerprint(bits: u128) -> Fingerprint {
 /// Key of the default rule and this tenant, in the window that begins at `start`.
 pub(crate) fn key_of(tenant: &str, start: i64) -> IncidentKey {
     IncidentKey {
+        kind: IncidentKind::Burst,
         rule: "default".into(),
         tenant: tenant.into(),
         fingerprint: fingerprint(1),
@@ -27,12 +28,12 @@ pub(crate) fn key(start: i64) -> IncidentKey {
     key_of("acme", start)
 }
 
-pub(crate) fn incident_of(key: IncidentKey) -> NewIncident {
+pub(crate) fn incident_of(key: IncidentKey) -> JudgedIncident {
     let opened_at = EventTime(key.window.start.0 + 9);
-    NewIncident { key, detection: Detection::Window, count: 10, opened_at, message: None }
+    JudgedIncident { verdict: Verdict::Own, key, detection: Detection::Window, count: 10, opened_at, message: None }
 }
 
-pub(crate) fn incident(start: i64) -> NewIncident {
+pub(crate) fn incident(start: i64) -> JudgedIncident {
     incident_of(key(start))
 }
 

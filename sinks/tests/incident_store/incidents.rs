@@ -1,14 +1,14 @@
 //! One row per incident, and what becomes of it.
 
 use super::builders::*;
-use floodmark_model::incident::{NewIncident, Sample, Status};
+use floodmark_model::incident::{JudgedIncident, Sample, Status};
 use floodmark_model::progress::Progress;
 use floodmark_model::{Detection, EventTime};
 use floodmark_sinks::{Failure, IncidentStore, Selection, StoredIncident};
 
 pub(crate) async fn w6_an_incident_is_stored_once_and_reported_as_new_once(store: &impl IncidentStore) {
     let generation = store.take_over().await.unwrap();
-    let new = NewIncident { message: Some("a\0b".into()), detection: Detection::Late, ..incident(300_000) };
+    let new = JudgedIncident { message: Some("a\0b".into()), detection: Detection::Late, ..incident(300_000) };
     let ids = store.insert_incidents(generation, std::slice::from_ref(&new)).await.unwrap();
     assert_eq!(ids, [new.key.id()]);
     let first = row(store).await;
@@ -22,7 +22,7 @@ pub(crate) async fn w6_an_incident_is_stored_once_and_reported_as_new_once(store
     assert_eq!(first.episode_id, first.id);
     assert_eq!(first.samples, [Sample { message: "a\u{2400}b".into(), count: 1 }]);
 
-    let again = NewIncident { detection: Detection::Window, count: 12, opened_at: EventTime(1), ..new };
+    let again = JudgedIncident { detection: Detection::Window, count: 12, opened_at: EventTime(1), ..new };
     assert_eq!(store.insert_incidents(generation, &[again.clone(), again.clone()]).await.unwrap(), []);
     assert_eq!(row(store).await, first, "a repeat changes nothing");
     store.close_incidents(generation, 10, &[facts(300_000, 11)], false).await.unwrap();
@@ -194,7 +194,7 @@ pub(crate) async fn control_characters_come_back_as_they_went_in(store: &impl In
     let odd: String =
         (1..0x20).chain(0x7f..0xa0).chain([0x2028, 0xfeff, 0xfffe, 0x1_f600]).filter_map(char::from_u32).collect();
     let odd = format!("{odd}\\u0000\\\"'{{}}%s\r\n");
-    let new = NewIncident { message: Some(odd.as_str().into()), ..incident_of(key_of(&odd, 0)) };
+    let new = JudgedIncident { message: Some(odd.as_str().into()), ..incident_of(key_of(&odd, 0)) };
     store.insert_incidents(generation, std::slice::from_ref(&new)).await.unwrap();
     let row = row(store).await;
     assert_eq!((row.tenant.as_str(), row.samples[0].message.as_str()), (odd.as_str(), odd.as_str()));
@@ -209,7 +209,7 @@ pub(crate) async fn control_characters_come_back_as_they_went_in(store: &impl In
 pub(crate) async fn names_may_be_long_and_a_long_message_is_cut_between_characters(store: &impl IncidentStore) {
     let generation = store.take_over().await.unwrap();
     let long = "é".repeat(100_000);
-    let mut new = NewIncident { message: Some(long.as_str().into()), ..incident_of(key_of(&long, 0)) };
+    let mut new = JudgedIncident { message: Some(long.as_str().into()), ..incident_of(key_of(&long, 0)) };
     new.key.rule = long.as_str().into();
     assert_eq!(store.insert_incidents(generation, &[new]).await.unwrap().len(), 1);
     let row = row(store).await;

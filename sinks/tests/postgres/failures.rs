@@ -119,7 +119,8 @@ async fn a_call_that_is_dropped_in_the_middle_leaves_nothing_and_no_lock() {
     assert_eq!(rows(&store).await.len(), 1);
 }
 
-static INCIDENT: std::sync::LazyLock<floodmark_model::incident::NewIncident> = std::sync::LazyLock::new(|| incident(0));
+static INCIDENT: std::sync::LazyLock<floodmark_model::incident::JudgedIncident> =
+    std::sync::LazyLock::new(|| incident(0));
 
 #[tokio::test]
 async fn what_no_waiting_cures_is_permanent_and_shows_no_password() {
