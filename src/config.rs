@@ -73,6 +73,8 @@ pub struct TimeConfig {
 pub struct LimitsConfig {
     /// Panes of open windows, in this process (W-12).
     pub max_panes: usize,
+    /// Panes of one tenant in one window of one rule; more bugs are an incident of their own (Q46).
+    pub max_fingerprints: u32,
     /// Longest record in bytes; longer ones are dead letters.
     pub max_record_bytes: usize,
     /// Distinct tenants of one run; records of further ones are dead letters.
@@ -146,6 +148,7 @@ impl Default for LimitsConfig {
     fn default() -> Self {
         Self {
             max_panes: 4_000_000,
+            max_fingerprints: 1_000_000,
             max_record_bytes: 1 << 20,
             max_tenants: 100_000,
             max_event_ids: 2_000_000,

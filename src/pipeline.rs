@@ -8,10 +8,13 @@
 
 pub mod budget;
 pub mod commit;
+pub mod crowds;
 pub mod health;
 pub mod intake;
 pub mod lanes;
+pub mod marks;
 pub mod persist;
+pub mod questions;
 pub mod recent;
 pub mod retry_filter;
 pub mod samples;
@@ -30,7 +33,7 @@ use floodmark_dataflow::graph::WorkerSettings;
 use floodmark_dataflow::message::Batch;
 use floodmark_dataflow::progress::Flow;
 use floodmark_dataflow::source::SourceSettings;
-use floodmark_dataflow::state::judge::JudgeSettings;
+use floodmark_dataflow::state::judge::{JudgeSettings, JudgedRule};
 use floodmark_dataflow::wake::Waker;
 use floodmark_dataflow::window_judge::JudgeGauges;
 use floodmark_model::incident::JudgedIncident;
@@ -162,6 +165,7 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
 
         let (to_commit, commits) = unbounded();
         let channels = Channels::new(self.config.workers);
+        let crowds = Arc::new(crowds::OpenCrowds::default());
         let lanes = Lanes {
             occurrences: Arc::clone(&self.occurrences),
             incidents: Arc::clone(&self.incidents),
@@ -169,6 +173,8 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
             intake: Arc::clone(&intake),
             persist: persist.clone(),
             waiting: samples::Waiting::default(),
+            marks: marks::Marks::new(self.config.workers),
+            crowds: Arc::clone(&crowds),
             on_incident: self.on_incident.clone(),
         };
         let mut threads = spawn_lanes(runtime, Arc::new(lanes), &channels, &to_commit);
@@ -177,7 +183,7 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
         let (settings, outputs) = self.worker_settings(&recovered, channels, &gauges);
         let workers = spawn_workers(settings, to_commit, self.stop.clone());
 
-        let loaded = runtime.block_on(recovery.load(&intake, &recovered.progress, |events| {
+        let loaded = runtime.block_on(recovery.load(&intake, &recovered.progress, &crowds, |events| {
             // An error says that the pipeline has ended, which the caller sees as well.
             let _ = outputs[0].send(Batch::Loaded(events));
         }));
@@ -233,10 +239,12 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
                     lateness_ms: self.config.time.lateness_ms,
                 },
                 judge: JudgeSettings {
-                    rules: self.config.rules.clone(),
+                    rules: self.config.rules.iter().map(JudgedRule::from).collect(),
                     max_panes: self.config.limits.max_panes / workers,
+                    max_fingerprints: self.config.limits.max_fingerprints,
                     seed,
                     worker: index as u32,
+                    peers: workers as u32,
                     start: recovered.progress.watermark(),
                     closed: recovered.progress.closed,
                 },

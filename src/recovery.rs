@@ -4,15 +4,17 @@
 //! Whatever is read from the occurrence store is cut at the committed offsets: the records behind them are read again.
 
 use crate::config::Config;
+use crate::pipeline::crowds::OpenCrowds;
 use crate::pipeline::intake::IntakeShared;
 use crate::pipeline::persist::{Ended, Persist};
 use crate::pipeline::retry_filter::Candidate;
 use crate::pipeline::stop::Ending;
 use floodmark_dataflow::message::{Event, EventKind, TenantId};
+use floodmark_model::incident::Status;
 use floodmark_model::progress::Progress;
 use floodmark_model::rule::RuleIndex;
-use floodmark_model::{EventTime, Rule, Window};
-use floodmark_sinks::{Generation, IncidentStore, OccurrenceStore};
+use floodmark_model::{EventTime, IncidentKind, Rule, Verdict, Window};
+use floodmark_sinks::{Generation, IncidentStore, OccurrenceStore, StoredIncident};
 use std::sync::Arc;
 
 /// What a start knows before it reads the log.
@@ -71,6 +73,7 @@ impl<O: OccurrenceStore, I: IncidentStore> Recovery<'_, O, I> {
         &self,
         intake: &IntakeShared,
         progress: &Progress,
+        crowds: &OpenCrowds,
         mut send: impl FnMut(Vec<Event>) + Send,
     ) -> Result<(), Ended> {
         let mut earliest = None;
@@ -91,18 +94,23 @@ impl<O: OccurrenceStore, I: IncidentStore> Recovery<'_, O, I> {
         intake.retries.are_retries(&owners);
         let stored = async || self.incidents.stored_incidents(since).await;
         let stored = self.persist.until_stored(self.incidents.name(), "read incidents", stored).await?;
-        let fired = stored.iter().filter_map(|incident| {
+        let is_open_crowd =
+            |incident: &&StoredIncident| incident.key.kind == IncidentKind::Cardinality && !incident.is_closed;
+        stored.iter().filter(is_open_crowd).for_each(|incident| crowds.add(incident.key.clone()));
+        let rows = stored.iter().filter(|incident| incident.key.kind == IncidentKind::Burst);
+        let rows = rows.filter_map(|incident| {
             let index = intake.rules.iter().position(|rule| *rule.name == *incident.key.rule)?;
+            let verdict = Verdict::new(incident.reach, incident.status == Status::Superseded);
             Some(Event {
                 fingerprint: incident.key.fingerprint,
                 ts: incident.key.window.start,
                 tenant: self.tenant(intake, &incident.key.tenant)?,
                 n: 0,
                 rule: RuleIndex(index as u16),
-                kind: EventKind::Fired,
+                kind: EventKind::Stored { verdict, detection: incident.detection },
             })
         });
-        send(fired.collect());
+        send(rows.collect());
         Ok(())
     }
 

@@ -5,8 +5,7 @@
 mod scenarios_runners;
 
 use floodmark_testkit::scenario::Runner;
-use floodmark_testkit::scenario::pending::PENDING;
-use scenarios_runners::{Level, Plan, embedded, graph, occurrences, pure, services};
+use scenarios_runners::{Level, Plan, embedded, graph, pure, services};
 
 /// Kills after so many records, which leave something else each time.
 fn kills(records: usize) -> impl Iterator<Item = Plan> {
@@ -61,19 +60,4 @@ fn every_scenario_passes_through_real_services() {
     let mut level = Level::new("services", Runner::Kafka);
     level.run(2, &[Plan::AsWritten], services::run);
     level.finish();
-}
-
-/// Pending, and passes all the same: its late occurrence finds the pane of its window still held, so that `own` holds at
-/// once (W-5), and nobody has to ask for counts. A window later it would not.
-const PASSES_BY_ITS_PANE: &str = "O24";
-
-#[test]
-fn what_is_pending_does_not_pass_yet() {
-    let all = occurrences();
-    let passes = |id: &str| {
-        let scenario = all.iter().find(|scenario| scenario.id == id).expect("pending scenarios exist");
-        all_plans().into_iter().all(|plan| pure::run(scenario, plan).is_ok())
-    };
-    let passing: Vec<&str> = PENDING.iter().map(|(id, _)| *id).filter(|id| passes(id)).collect();
-    assert_eq!(passing, [PASSES_BY_ITS_PANE], "these pass, so they are not pending; all that are: {PENDING:?}");
 }

@@ -79,6 +79,9 @@ impl Dataflow {
         acknowledge_all(to_rows);
         acknowledge_all(to_due);
         acknowledge_all(to_closings);
+        // Nothing is late here, so nothing is asked.
+        let (questions, _) = bounded(room);
+        let outputs = Outputs { rows, due, closings, questions };
         let (flow, stop) = (Arc::new(Flow::default()), Arc::new(AtomicBool::new(false)));
         let gauges: Vec<Arc<JudgeGauges>> = (0..workers).map(|_| Arc::default()).collect();
         let (mut seats, mut inputs) = (Vec::new(), Vec::new());
@@ -89,14 +92,16 @@ impl Dataflow {
             seats.push(Mutex::new(Some(WorkerSettings {
                 source: SourceSettings { batches, waker, clock: Arc::clone(&clock), lateness_ms: 0 },
                 judge: JudgeSettings {
-                    rules: vec![Rule::default()],
+                    rules: vec![(&Rule::default()).into()],
                     max_panes: PANES_MAX,
+                    max_fingerprints: u32::MAX,
                     seed: 1,
                     worker: worker as u32,
+                    peers: workers as u32,
                     start: None,
                     closed: None,
                 },
-                outputs: Outputs { rows: rows.clone(), due: due.clone(), closings: closings.clone() },
+                outputs: outputs.clone(),
                 rows_weight_max: 1,
                 flow: Arc::clone(&flow),
                 gauges: Arc::clone(gauges),

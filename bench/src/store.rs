@@ -1,16 +1,16 @@
 //! Stores for measuring: one that counts what another takes, and one that takes all at once and keeps nothing.
 
-use floodmark_model::incident::{IncidentRow, JudgedIncident, WindowFacts};
+use floodmark_model::incident::{ClosedWindow, IncidentRow, JudgedIncident, WindowFacts};
 use floodmark_model::progress::Progress;
-use floodmark_model::{EventTime, IncidentId, IncidentKey, Rule};
+use floodmark_model::{EventTime, Fingerprint, IncidentId, IncidentKey, Rule};
 use floodmark_sinks::rows::RowBlock;
 use floodmark_sinks::{
-    BucketCount, Generation, IncidentStore, OccurrenceStore, Selection, StoreError, StoredEvent, StoredIncident,
-    TotalRow,
+    BucketCount, Generation, IncidentStore, KeySpan, OccurrenceStore, Selection, StoreError, StoredEvent,
+    StoredIncident, TotalRow,
 };
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Counts what a store has acknowledged.
 pub(crate) struct Counted<O> {
@@ -90,12 +90,25 @@ impl<O: OccurrenceStore> OccurrenceStore for Counted<O> {
         self.store.window_facts(rule, keys).await
     }
 
-    async fn keys_over_threshold(
+    async fn key_counts(&self, rule: &Rule, spans: &[KeySpan]) -> Result<Vec<BucketCount>, StoreError> {
+        self.store.key_counts(rule, spans).await
+    }
+
+    async fn candidates(
         &self,
         rule: &Rule,
         window_start: EventTime,
-    ) -> Result<Vec<(IncidentKey, u64)>, StoreError> {
-        self.store.keys_over_threshold(rule, window_start).await
+    ) -> Result<Vec<(Arc<str>, Fingerprint)>, StoreError> {
+        self.store.candidates(rule, window_start).await
+    }
+
+    async fn distinct_fingerprints(
+        &self,
+        rule: &Rule,
+        tenant: &str,
+        window_start: EventTime,
+    ) -> Result<u64, StoreError> {
+        self.store.distinct_fingerprints(rule, tenant, window_start).await
     }
 
     async fn totals(&self, rule: &Rule, selection: &Selection) -> Result<Vec<TotalRow>, StoreError> {
@@ -157,12 +170,25 @@ impl OccurrenceStore for NoRows {
         Ok(keys.iter().map(facts).collect())
     }
 
-    async fn keys_over_threshold(
+    async fn key_counts(&self, _rule: &Rule, _spans: &[KeySpan]) -> Result<Vec<BucketCount>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn candidates(
         &self,
         _rule: &Rule,
         _window_start: EventTime,
-    ) -> Result<Vec<(IncidentKey, u64)>, StoreError> {
+    ) -> Result<Vec<(Arc<str>, Fingerprint)>, StoreError> {
         Ok(Vec::new())
+    }
+
+    async fn distinct_fingerprints(
+        &self,
+        _rule: &Rule,
+        _tenant: &str,
+        _window_start: EventTime,
+    ) -> Result<u64, StoreError> {
+        Ok(0)
     }
 
     async fn totals(&self, _rule: &Rule, _selection: &Selection) -> Result<Vec<TotalRow>, StoreError> {
@@ -203,7 +229,7 @@ impl IncidentStore for NoIncidents {
         Ok(())
     }
 
-    async fn insert_incidents(
+    async fn write_incidents(
         &self,
         _generation: Generation,
         incidents: &[JudgedIncident],
@@ -223,8 +249,7 @@ impl IncidentStore for NoIncidents {
     async fn close_incidents(
         &self,
         _generation: Generation,
-        _threshold: u32,
-        _facts: &[WindowFacts],
+        _windows: &[ClosedWindow],
         _settled: bool,
     ) -> Result<(), StoreError> {
         Ok(())

@@ -1,17 +1,19 @@
 //! The whole dataflow of one worker, and its loop.
 
+use crate::ask::Asking;
+use crate::crowds::crowds;
 use crate::egress::{Delivery, Departure, Weighty, egress};
 use crate::epoch::{Epoch, epoch_at};
 use crate::message::{Closing, Due};
 use crate::progress::{Cut, Flow, WorkerProgress};
 use crate::source::{SourceSettings, source};
 use crate::state::judge::JudgeSettings;
-use crate::window_judge::{JudgeGauges, window_judge};
+use crate::window_judge::{JudgeGauges, JudgeStreams, window_judge};
 use crossbeam_channel::Sender;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use timely::dataflow::operators::{Concatenate, Probe};
+use timely::dataflow::operators::{Concat, Concatenate, Probe};
 use timely::worker::Worker;
 
 /// The channels to the stores. Workers may share them; each must have room for
@@ -23,11 +25,19 @@ pub struct Outputs<R> {
     pub due: Sender<Delivery<Due>>,
     /// Closings.
     pub closings: Sender<Delivery<Closing>>,
+    /// Questions to the occurrence store. It must have room for
+    /// [`QUESTIONS_MAX`](crate::ask::QUESTIONS_MAX) of each worker.
+    pub questions: Sender<Asking>,
 }
 
 impl<R> Clone for Outputs<R> {
     fn clone(&self) -> Self {
-        Self { rows: self.rows.clone(), due: self.due.clone(), closings: self.closings.clone() }
+        Self {
+            rows: self.rows.clone(),
+            due: self.due.clone(),
+            closings: self.closings.clone(),
+            questions: self.questions.clone(),
+        }
     }
 }
 
@@ -67,8 +77,10 @@ pub fn run_worker<R: Weighty + 'static>(
         let departure = Departure::AfterEpoch { weight_max: rows_weight_max };
         let stored = egress(rows, "Occurrences", departure, outputs.rows);
         let shared = (Rc::clone(&progress), flow, gauges);
-        let (due, closings) = window_judge(messages, stored.clone(), &judge, shared);
-        let paged = egress(due, "Incidents", Departure::AtOnce, outputs.due);
+        let JudgeStreams { due, closings, crowds: said } =
+            window_judge(messages, stored.clone(), &judge, outputs.questions, shared);
+        let loud = crowds(said, u64::from(judge.max_fingerprints), Rc::clone(&progress));
+        let paged = egress(due.concat(loud), "Incidents", Departure::AtOnce, outputs.due);
         let closed = egress(closings, "Closings", Departure::AtOnce, outputs.closings);
         let (probe, _) = scope.concatenate([stored, paged, closed]).probe();
         probe

@@ -5,7 +5,9 @@
 //!                      |                               | acknowledged     |
 //!                      +-- messages -> exchange -> window_judge           +--> probe -> durable cuts
 //!                                          |-- due ------> egress --------+
-//!                                          +-- closings -> egress --------+
+//!                                          |-- closings -> egress --------+
+//!                                          |-- crowds -> exchange -> crowds -> egress (due)
+//!                                          +-- questions <-> occurrence store
 //! ```
 //!
 //! The timestamp is an epoch of an injected clock; watermarks are data (`epoch`, `state::merged_watermark`). Operators
@@ -13,6 +15,8 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod ask;
+pub mod crowds;
 pub mod egress;
 pub mod epoch;
 pub mod graph;

@@ -3,7 +3,7 @@
 pub use crate::state::panes::{PaneKey, TenantId};
 use floodmark_model::progress::{PartitionKey, Tallies};
 use floodmark_model::rule::RuleIndex;
-use floodmark_model::{Detection, EventTime, Fingerprint};
+use floodmark_model::{Detection, EventTime, Fingerprint, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// What an [`Event`] adds to.
@@ -13,8 +13,13 @@ pub enum EventKind {
     Occurrence,
     /// Occurrences counted before the start, read back from the occurrence store: `ts` is the start of their bucket.
     Loaded,
-    /// An incident stored before the start: `ts` is the start of its window.
-    Fired,
+    /// A row stored before the start: `ts` is the start of its window.
+    Stored {
+        /// As it was judged.
+        verdict: Verdict,
+        /// How it first became due.
+        detection: Detection,
+    },
 }
 
 /// One occurrence for one rule, as the judge sees it: no strings, no allocation.
@@ -148,17 +153,74 @@ pub struct WindowKey {
     pub pane: PaneKey,
 }
 
-/// An incident that has become due.
+/// A row as the judge wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct JudgedRow {
     /// What it is about.
     pub key: WindowKey,
-    /// How it became due.
+    /// Whether it stands, and why; never [`Verdict::Below`].
+    pub verdict: Verdict,
+    /// How it first became due (Q45).
     pub detection: Detection,
-    /// count(w) when it became due: the threshold, which the count has just reached, or more when it was loaded.
+    /// count(w) as judged; it may be more than the judge's counters can say.
     pub count: u32,
-    /// Event time of the occurrence that made it due.
+    /// Event time of the occurrence that made the judge look.
     pub opened_at: EventTime,
+}
+
+/// All bugs of one tenant in one window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CrowdKey {
+    /// The rule.
+    pub rule: RuleIndex,
+    /// First instant of the window.
+    pub window_start: EventTime,
+    /// The tenant.
+    pub tenant: TenantId,
+}
+
+impl CrowdKey {
+    /// Which worker counts it, modulo the number of workers.
+    #[must_use]
+    pub fn route(&self) -> u64 {
+        // As good as any key of a pane: what differs is mixed.
+        let bits = u128::from(self.rule.0) << 64 | u128::from(self.window_start.0.cast_unsigned());
+        PaneKey { fingerprint: Fingerprint::from_bits(bits), tenant: self.tenant }.route()
+    }
+}
+
+/// What a judge says of a tenant's window since it last spoke of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Crowd {
+    /// Which window.
+    pub key: CrowdKey,
+    /// First instant after it.
+    pub window_end: EventTime,
+    /// New panes.
+    pub panes: u32,
+    /// A key had no pane.
+    pub has_refused: bool,
+}
+
+/// What goes to the store of incidents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// The rows of one key that one judgement changes, in the order of their windows: one write (W-7).
+    Rows(Vec<JudgedRow>),
+    /// More bugs of a tenant in a window than are allowed (Q46).
+    Crowd {
+        /// Which.
+        key: CrowdKey,
+        /// The panes that there are.
+        panes: u64,
+    },
+    /// Everything that this worker sent before is to be stored before what follows the same number among the closings.
+    Mark {
+        /// Index of the worker.
+        worker: u32,
+        /// Counts up.
+        number: u64,
+    },
 }
 
 /// What is read from the occurrence store for incidents, and written to their rows, once the rows that the judge had
@@ -167,17 +229,15 @@ pub struct Due {
 pub enum Closing {
     /// W-10: samples of an incident whose window is open.
     Refresh(WindowKey),
-    /// W-9: total and samples of an incident whose window has closed.
-    Close(WindowKey),
-    /// W-9: a late occurrence has changed the total of this window; it may have an incident.
-    Late(WindowKey),
-    /// Q46: keys of this window had no pane; they are judged from the occurrence store.
-    Sweep {
-        /// The rule.
-        rule: RuleIndex,
-        /// First instant of the window.
-        window_start: EventTime,
+    /// What follows waits until the store of incidents has this worker's [`Due::Mark`].
+    After {
+        /// Index of the worker.
+        worker: u32,
+        /// The mark's number.
+        number: u64,
     },
+    /// W-9: total and samples of a row whose window has closed.
+    Close(WindowKey),
     /// All closing up to this time has been sent by this worker (design, decision 6).
     ClosedTo {
         /// Index of the worker.
@@ -186,3 +246,40 @@ pub enum Closing {
         time: EventTime,
     },
 }
+
+/// What a judge asks the occurrence store for keys of which memory does not know enough (design, decision 4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Counts per bucket of keys (W-8).
+    Keys(Vec<KeyQuestion>),
+    /// The keys that can have an incident in a window (Q46).
+    Window {
+        /// The rule.
+        rule: RuleIndex,
+        /// First instant of the window.
+        window_start: EventTime,
+    },
+}
+
+/// A question about one key: its counts in some stretches of time, each of whole windows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyQuestion {
+    /// The rule.
+    pub rule: RuleIndex,
+    /// Tenant and fingerprint.
+    pub pane: PaneKey,
+    /// From, and until where; in order and apart from each other.
+    pub spans: Vec<(EventTime, EventTime)>,
+}
+
+/// What the occurrence store says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// For each key of the question, in its order.
+    Keys(Vec<KeyAnswer>),
+    /// The keys of the window, in any order.
+    Window(Vec<PaneKey>),
+}
+
+/// The buckets of one key that are not empty: first instant and count. In any order.
+pub type KeyAnswer = Vec<(EventTime, u32)>;

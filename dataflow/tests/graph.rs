@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use floodmark_dataflow::ask::Asking;
 use floodmark_dataflow::egress::{Delivery, Weighty};
 use floodmark_dataflow::epoch::{Clock, EPOCH_MS};
 use floodmark_dataflow::graph::{Outputs, WorkerSettings, run_worker};
@@ -14,7 +15,7 @@ use floodmark_dataflow::wake::Waker;
 use floodmark_dataflow::window_judge::JudgeGauges;
 use floodmark_model::progress::{PartitionKey, Tallies};
 use floodmark_model::rule::{Rule, RuleIndex};
-use floodmark_model::{EventTime, Fingerprint, TopicId};
+use floodmark_model::{Detection, EventTime, Fingerprint, TopicId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -48,6 +49,7 @@ struct Process {
     rows: Receiver<Delivery<Row>>,
     due: Receiver<Delivery<Due>>,
     closings: Receiver<Delivery<Closing>>,
+    questions: Receiver<Asking>,
     gauges: Vec<Arc<JudgeGauges>>,
     cuts: Arc<Mutex<Vec<Cut>>>,
     stop: Arc<AtomicBool>,
@@ -58,6 +60,8 @@ impl Process {
     fn start(workers: usize, start: Option<EventTime>) -> Self {
         let clock = Arc::new(HandClock(AtomicI64::new(1_000_000)));
         let ((to_rows, rows), (to_due, due), (to_closings, closings)) = (bounded(64), bounded(64), bounded(64));
+        let (to_questions, questions) = bounded(64);
+        let outputs = Outputs { rows: to_rows, due: to_due, closings: to_closings, questions: to_questions };
         let (flow, stop, cuts) = (Arc::new(Flow::default()), Arc::new(AtomicBool::new(false)), Arc::default());
         let gauges: Vec<Arc<JudgeGauges>> = (0..workers).map(|_| Arc::default()).collect();
         let (mut settings, mut inputs) = (Vec::new(), Vec::new());
@@ -73,14 +77,16 @@ impl Process {
                     lateness_ms: LATENESS,
                 },
                 judge: JudgeSettings {
-                    rules: vec![Rule::default()],
+                    rules: vec![(&Rule::default()).into()],
                     max_panes: 10_000,
+                    max_fingerprints: 1_000,
                     seed: 1,
                     worker: index as u32,
+                    peers: workers as u32,
                     start,
-                    closed: None,
+                    closed: start,
                 },
-                outputs: Outputs { rows: to_rows.clone(), due: to_due.clone(), closings: to_closings.clone() },
+                outputs: outputs.clone(),
                 rows_weight_max: 1_000,
                 flow: Arc::clone(&flow),
                 gauges: Arc::clone(gauges),
@@ -92,7 +98,7 @@ impl Process {
             let hand_over = |cuts| durable.lock().unwrap().extend(cuts);
             run_worker(worker, settings, hand_over, || stopped.load(Ordering::SeqCst));
         });
-        Self { clock, inputs, rows, due, closings, gauges, cuts, stop, workers: Some(guards.unwrap()) }
+        Self { clock, inputs, rows, due, closings, questions, gauges, cuts, stop, workers: Some(guards.unwrap()) }
     }
 
     fn tick(&self) {
@@ -169,14 +175,22 @@ fn confirm<T>(delivery: Delivery<T>) -> Vec<T> {
     items
 }
 
+fn rows_of(due: Due) -> Vec<JudgedRow> {
+    match due {
+        Due::Rows(rows) => rows,
+        Due::Mark { .. } | Due::Crowd { .. } => Vec::new(),
+    }
+}
+
 #[test]
 fn w5_an_incident_leaves_before_anything_is_acknowledged_or_the_clock_moves() {
     let process = Process::start(2, None);
     process.send(0, assigned(0, Reading::Active));
     process.read(0, 0, 10, (0..10).map(|n| occurrence(7, n)).collect());
     let delivery = process.due.recv_timeout(DEADLINE).unwrap();
-    assert_eq!(delivery.items.len(), 1);
-    assert_eq!(delivery.items[0].key.window_start, EventTime(0));
+    let Due::Rows(rows) = &delivery.items[0] else { panic!("{:?}", delivery.items) };
+    assert_eq!((delivery.items.len(), rows.len()), (1, 1));
+    assert_eq!(rows[0].key.window_start, EventTime(0));
 }
 
 #[test]
@@ -269,7 +283,7 @@ fn w1_any_number_of_workers_finds_the_same_incidents() {
         let mut incidents = BTreeSet::new();
         process.until("all commits", || {
             process.rows.try_iter().for_each(|rows| _ = confirm(rows));
-            for due in process.due.try_iter().flat_map(confirm) {
+            for due in process.due.try_iter().flat_map(confirm).flat_map(rows_of) {
                 assert!(incidents.insert((due.key.pane.fingerprint, due.key.window_start)), "twice: {due:?}");
             }
             process.closings.try_iter().for_each(|closings| _ = confirm(closings));
@@ -310,4 +324,49 @@ fn g3_ten_million_occurrences_of_one_instant_are_committed_as_they_go() {
         process.committed().get(&0).filter(|next| **next == BATCHES * BATCH).copied()
     });
     assert!(commits.len() > 10, "{} commits on the way", commits.len());
+}
+
+#[test]
+fn w8_a_late_occurrence_waits_for_rows_and_answer_and_progress_waits_for_it() {
+    let process = Process::start(2, Some(EventTime(100 * WINDOW)));
+    process.send(0, assigned(0, Reading::Active));
+    process.send(1, assigned(1, Reading::FINISHED));
+    process.read(0, 0, 1, vec![occurrence(7, 5)]);
+    for _ in 0..20 {
+        process.tick();
+        std::thread::yield_now();
+    }
+    assert!(process.questions.is_empty(), "its row is not acknowledged");
+    let asked = process.until("the question", || {
+        process.rows.try_iter().for_each(|rows| _ = confirm(rows));
+        process.questions.try_recv().ok()
+    });
+    let Question::Keys(keys) = &asked.question else { panic!("{asked:?}") };
+    assert_eq!(keys.len(), 1);
+    assert!(keys[0].spans.iter().any(|(from, until)| (from.0..until.0).contains(&5)));
+    for _ in 0..20 {
+        process.tick();
+        std::thread::yield_now();
+    }
+    assert!(process.committed().get(&0).is_none_or(|next| *next == 0), "it is not judged");
+    // Nine were counted by an earlier run.
+    asked.reply.answer(Answer::Keys(vec![vec![(EventTime(0), 10)]]));
+    let (due, rows) = process.until("the incident", || {
+        let due = process.due.try_recv().ok()?;
+        let rows: Vec<_> = due.items.iter().cloned().flat_map(rows_of).collect();
+        if rows.is_empty() {
+            confirm(due);
+            return None;
+        }
+        Some((due, rows))
+    });
+    assert_eq!(rows.len(), 1);
+    assert_eq!((rows[0].key.window_start, rows[0].detection), (EventTime(0), Detection::Late));
+    assert!(process.committed().get(&0).is_none_or(|next| *next == 0), "it is not stored");
+    confirm(due);
+    process.until("the commit", || {
+        process.due.try_iter().for_each(|due| _ = confirm(due));
+        process.closings.try_iter().for_each(|closings| _ = confirm(closings));
+        process.committed().get(&0).filter(|next| **next == 1).copied()
+    });
 }

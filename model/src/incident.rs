@@ -68,6 +68,14 @@ impl IncidentKey {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IncidentId(pub u128);
 
+impl IncidentId {
+    /// The id that is shown so.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        (text.len() == 32).then(|| u128::from_str_radix(text, 16).ok().map(Self)).flatten()
+    }
+}
+
 impl fmt::Display for IncidentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)

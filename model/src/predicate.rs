@@ -56,7 +56,8 @@ impl Reach {
 }
 
 /// What W-4 says of a window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// No incident, and never one.
     #[default]

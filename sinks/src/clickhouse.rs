@@ -16,6 +16,8 @@ mod classify;
 mod conditions;
 mod connection;
 mod insert;
+mod keys;
+mod names;
 mod recover;
 mod schema;
 mod settings;
@@ -24,11 +26,12 @@ mod totals;
 pub use settings::ClickHouseSettings;
 
 use crate::rows::RowBlock;
-use crate::{BucketCount, OccurrenceStore, Selection, StoreError, StoredEvent, TotalRow};
+use crate::{BucketCount, KeySpan, OccurrenceStore, Selection, StoreError, StoredEvent, TotalRow};
 use connection::Connection;
 use floodmark_model::incident::WindowFacts;
 use floodmark_model::progress::Progress;
-use floodmark_model::{EventTime, IncidentKey, Rule};
+use floodmark_model::{EventTime, Fingerprint, IncidentKey, Rule};
+use std::sync::Arc;
 
 /// The store's name in messages, metrics and `/readyz`.
 const STORE: &str = "clickhouse";
@@ -103,12 +106,25 @@ impl OccurrenceStore for ClickHouseStore {
         totals::window_facts(&self.connection, rule, keys).await
     }
 
-    async fn keys_over_threshold(
+    async fn key_counts(&self, rule: &Rule, spans: &[KeySpan]) -> Result<Vec<BucketCount>, StoreError> {
+        keys::key_counts(&self.connection, rule, spans).await
+    }
+
+    async fn candidates(
         &self,
         rule: &Rule,
         window_start: EventTime,
-    ) -> Result<Vec<(IncidentKey, u64)>, StoreError> {
-        totals::keys_over_threshold(&self.connection, rule, window_start).await
+    ) -> Result<Vec<(Arc<str>, Fingerprint)>, StoreError> {
+        keys::candidates(&self.connection, rule, window_start).await
+    }
+
+    async fn distinct_fingerprints(
+        &self,
+        rule: &Rule,
+        tenant: &str,
+        window_start: EventTime,
+    ) -> Result<u64, StoreError> {
+        keys::distinct_fingerprints(&self.connection, rule, tenant, window_start).await
     }
 
     async fn totals(&self, rule: &Rule, selection: &Selection) -> Result<Vec<TotalRow>, StoreError> {

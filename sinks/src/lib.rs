@@ -6,15 +6,16 @@
 
 pub mod clickhouse;
 pub mod error;
+mod ledger;
 pub mod postgres;
 pub mod rows;
 pub mod sqlite;
 
 pub use error::{Failure, StoreError};
 
-use floodmark_model::incident::{IncidentRow, JudgedIncident, WindowFacts};
+use floodmark_model::incident::{ClosedWindow, IncidentRow, JudgedIncident, Status, WindowFacts};
 use floodmark_model::progress::Progress;
-use floodmark_model::{Coordinates, EventTime, Fingerprint, Identity, IncidentKey, Rule};
+use floodmark_model::{Coordinates, Detection, EventTime, Fingerprint, Identity, IncidentId, IncidentKey, Reach, Rule};
 use rows::RowBlock;
 use std::future::Future;
 use std::sync::Arc;
@@ -34,6 +35,41 @@ pub struct BucketCount {
     pub bucket_start: EventTime,
     /// Distinct occurrences in it.
     pub count: u64,
+}
+
+/// A stretch of event time of one key: `from` inclusive, `until` exclusive, both aligned to the windows of the rule that
+/// is asked about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeySpan {
+    /// Tenant.
+    pub tenant: Arc<str>,
+    /// Fingerprint.
+    pub fingerprint: Fingerprint,
+    /// First instant inside.
+    pub from: EventTime,
+    /// First instant after it.
+    pub until: EventTime,
+}
+
+impl KeySpan {
+    /// The spans in order, those of one key that touch joined, without empty ones: no instant is in two of them.
+    fn merged(spans: &[Self]) -> Vec<Self> {
+        let mut sorted: Vec<&Self> = spans.iter().filter(|span| span.from < span.until).collect();
+        sorted.sort_unstable();
+        let mut merged: Vec<Self> = Vec::with_capacity(sorted.len());
+        for span in sorted {
+            match merged.last_mut() {
+                Some(last)
+                    if (&last.tenant, last.fingerprint) == (&span.tenant, span.fingerprint)
+                        && span.from <= last.until =>
+                {
+                    last.until = last.until.max(span.until);
+                }
+                _ => merged.push(span.clone()),
+            }
+        }
+        merged
+    }
 }
 
 /// An occurrence with a client's id, for the filter of client retries (I-2).
@@ -78,8 +114,15 @@ pub struct Selection {
 pub struct StoredIncident {
     /// What it is about. The window's length is the rule's.
     pub key: IncidentKey,
-    /// Its total is set: the window's closing is stored.
+    /// Where it stands; never [`Status::Withdrawn`].
+    pub status: Status,
+    /// The window's closing is stored: `closed_at` is set.
     pub is_closed: bool,
+    /// What its window had reached when it was judged last. It stands also where counts that are cut at the committed
+    /// offsets do not show it yet.
+    pub reach: Reach,
+    /// How it first became due.
+    pub detection: Detection,
 }
 
 /// Holds every raw occurrence; the authority for totals.
@@ -128,13 +171,33 @@ pub trait OccurrenceStore: Send + Sync + 'static {
         keys: &[IncidentKey],
     ) -> impl Future<Output = Result<Vec<WindowFacts>, StoreError>> + Send;
 
-    /// The keys of one window of `rule` with at least `rule.threshold` occurrences, with their counts: what is judged
-    /// for keys that had no pane (Q46).
-    fn keys_over_threshold(
+    /// Counts per key and bucket of all that `rule` counts inside each key's spans, whatever is committed: what is judged
+    /// for keys that memory does not hold (W-8). Empty buckets are left out. Sorted by tenant, fingerprint and bucket.
+    ///
+    /// A key may have several spans, of any length; what two of them hold is counted once. Callers pass at most
+    /// [`FACTS_MAX`] spans.
+    fn key_counts(
+        &self,
+        rule: &Rule,
+        spans: &[KeySpan],
+    ) -> impl Future<Output = Result<Vec<BucketCount>, StoreError>> + Send;
+
+    /// The keys that may have an incident in the window of `rule` that starts at `window_start`: with an occurrence in it,
+    /// and with `rule.threshold` of them in it and the window before together (in it alone without
+    /// [`Rule::straddle`]). What is judged for keys that had no pane (Q46). Sorted.
+    fn candidates(
         &self,
         rule: &Rule,
         window_start: EventTime,
-    ) -> impl Future<Output = Result<Vec<(IncidentKey, u64)>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<(Arc<str>, Fingerprint)>, StoreError>> + Send;
+
+    /// How many bugs of the tenant `rule` counts in the window that starts at `window_start` (Q46).
+    fn distinct_fingerprints(
+        &self,
+        rule: &Rule,
+        tenant: &str,
+        window_start: EventTime,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
     /// Totals per (tenant, fingerprint, window) of one rule, sorted.
     fn totals(
@@ -144,7 +207,8 @@ pub trait OccurrenceStore: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<TotalRow>, StoreError>> + Send;
 }
 
-/// The most keys of one [`OccurrenceStore::window_facts`] call.
+/// The most keys of one [`OccurrenceStore::window_facts`] call, and the most spans of one
+/// [`OccurrenceStore::key_counts`] call.
 pub const FACTS_MAX: usize = 2_500;
 
 /// Holds incidents and progress. Every write compares `generation` with the stored one in its own transaction and
@@ -165,19 +229,26 @@ pub trait IncidentStore: Send + Sync + 'static {
     /// Says that the holder of `generation` is alive (every 500 ms, by the database's clock).
     fn heartbeat(&self, generation: Generation) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Inserts the incidents that are not stored yet, and keeps `episode_id` of the runs they join right (W-11,
-    /// Q44), in one transaction. Returns the ids that are new.
-    fn insert_incidents(
+    /// Makes the rows of these keys what the judge says, in one transaction; W-4's consequences for one key (W-7, Q40)
+    /// belong in one call. Of several rows of one key the last verdict holds, and the first one that stands opens it.
+    /// Returns the ids that are new: those page.
+    ///
+    /// - A verdict that is an incident inserts the row as `open`, or brings a superseded or withdrawn one back (Q41),
+    ///   which pages nobody again. `reach`, and `count` until there is a total, are raised to what is given; detection
+    ///   and `opened_at` never change (Q45).
+    /// - [`Verdict::Blocked`](floodmark_model::Verdict::Blocked) makes a live row `superseded` by the window before. It
+    ///   inserts none.
+    ///
+    /// Episodes are right afterwards (W-11, Q44), and every change of a status is in the audit. Repeating the
+    /// call changes nothing.
+    fn write_incidents(
         &self,
         generation: Generation,
-        incidents: &[JudgedIncident],
-    ) -> impl Future<Output = Result<Vec<floodmark_model::IncidentId>, StoreError>> + Send;
+        rows: &[JudgedIncident],
+    ) -> impl Future<Output = Result<Vec<IncidentId>, StoreError>> + Send;
 
     /// Which of these ids have a row.
-    fn existing(
-        &self,
-        ids: &[floodmark_model::IncidentId],
-    ) -> impl Future<Output = Result<Vec<floodmark_model::IncidentId>, StoreError>> + Send;
+    fn existing(&self, ids: &[IncidentId]) -> impl Future<Output = Result<Vec<IncidentId>, StoreError>> + Send;
 
     /// Writes samples and times of incidents whose window is still open (W-10). Leaves rows with a total alone, and
     /// never creates one.
@@ -187,15 +258,20 @@ pub trait IncidentStore: Send + Sync + 'static {
         facts: &[WindowFacts],
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Writes totals, times and samples of incidents whose window has closed (W-9): status `closed`, or `withdrawn`
-    /// with the reason where the total says that the row was never due (`total < threshold`). Repeating it with
-    /// other facts corrects them. With `settled`, the total is written but the status stays `open` (embedded end of
-    /// input, decision 14).
+    /// Writes totals, times and samples of incidents whose window has closed, and judges them by what the occurrence
+    /// store shows (W-9, Q42), in the order of their windows:
+    ///
+    /// - [`Reach::Below`]: `withdrawn`, with the reason: it was never due.
+    /// - [`Reach::Own`]: it stands.
+    /// - [`Reach::Run`]: `superseded` where the window before has a live row now, else it stands.
+    ///
+    /// What stands is `closed`, or with `settled` (embedded end of input, decision 14) stays `open` where it is.
+    /// Episodes and audit as in [`Self::write_incidents`]. Repeating it with other facts corrects them. It never
+    /// creates a row.
     fn close_incidents(
         &self,
         generation: Generation,
-        threshold: u32,
-        facts: &[WindowFacts],
+        windows: &[ClosedWindow],
         settled: bool,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
@@ -210,12 +286,41 @@ pub trait IncidentStore: Send + Sync + 'static {
     /// The stored progress; empty for a pipeline that never ran.
     fn progress(&self) -> impl Future<Output = Result<Progress, StoreError>> + Send;
 
-    /// Incidents of occurrences whose window starts at or after `since`.
+    /// Incidents of occurrences whose window starts at or after `since`, without those that are withdrawn: to the
+    /// judge they never were.
     fn stored_incidents(
         &self,
         since: EventTime,
     ) -> impl Future<Output = Result<Vec<StoredIncident>, StoreError>> + Send;
 
-    /// Incidents for people and programs, sorted by (window, tenant, rule, fingerprint).
+    /// Incidents for people and programs, sorted by (window, tenant, rule, fingerprint, kind).
     fn incidents(&self, selection: &Selection) -> impl Future<Output = Result<Vec<IncidentRow>, StoreError>> + Send;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_one_key_that_touch_are_one() {
+        let span = |tenant: &str, bits, from, until| KeySpan {
+            tenant: tenant.into(),
+            fingerprint: Fingerprint::from_bits(bits),
+            from: EventTime(from),
+            until: EventTime(until),
+        };
+        let spans = [
+            span("b", 1, 0, 10),
+            span("a", 1, 20, 30),
+            span("a", 1, -10, 20),
+            span("a", 1, 0, 5),
+            span("a", 1, 40, 50),
+            span("a", 2, 30, 40),
+            span("a", 2, 60, 60),
+        ];
+        assert_eq!(
+            KeySpan::merged(&spans),
+            [span("a", 1, -10, 30), span("a", 1, 40, 50), span("a", 2, 30, 40), span("b", 1, 0, 10)]
+        );
+    }
 }

@@ -5,24 +5,25 @@
 //! - Every write is one transaction that first locks the pipeline's generation row `FOR SHARE` and compares it
 //!   (decision 8): after a take-over a zombie's write fails as [`Failure::Fenced`] and leaves nothing.
 //! - Every write may be repeated: rows have derived keys, progress never goes back.
-//! - Keys of a write are sorted, so that two writers never wait for each other in a circle.
+//! - Two writers never wait for each other in a circle (see the module `ledger`).
 //! - A call on a broken connection fails as transient, and the next one connects anew.
 //!
 //! `synchronous_commit` stays on: what was answered is on disk.
 
 mod classify;
 mod connection;
-mod episodes;
 mod incidents;
+mod ledger;
 mod progress;
 mod schema;
 mod values;
 
 use crate::{Failure, Generation, IncidentStore, Selection, StoreError, StoredIncident};
 use connection::{Connections, Lane};
-use floodmark_model::incident::{IncidentRow, JudgedIncident, WindowFacts};
+use floodmark_model::incident::{ClosedWindow, IncidentRow, JudgedIncident, WindowFacts};
 use floodmark_model::progress::Progress;
 use floodmark_model::{EventTime, IncidentId};
+use ledger::Alone;
 use std::fmt;
 
 /// The store's name in messages and metrics.
@@ -90,17 +91,15 @@ impl IncidentStore for PostgresStore {
         if held == Some(generation.0) { Ok(()) } else { Err(fenced("heartbeat", generation, held)) }
     }
 
-    async fn insert_incidents(
+    async fn write_incidents(
         &self,
         generation: Generation,
-        incidents: &[JudgedIncident],
+        rows: &[JudgedIncident],
     ) -> Result<Vec<IncidentId>, StoreError> {
-        let call = self.lane(Lane::Incidents, "insert incidents");
-        let rows = values::NewRows::new(incidents);
-        call.fenced(&self.pipeline, generation, async |session, pipeline| {
-            incidents::insert(session, pipeline, generation, &rows).await
-        })
-        .await
+        const ACTION: &str = "write incidents";
+        let call = self.lane(Lane::Incidents, ACTION);
+        let written = call.run(async |session| incidents::write(session, &self.pipeline, generation, rows).await);
+        written.await?.map_err(|held| fenced(ACTION, generation, held))
     }
 
     async fn existing(&self, ids: &[IncidentId]) -> Result<Vec<IncidentId>, StoreError> {
@@ -120,17 +119,18 @@ impl IncidentStore for PostgresStore {
     async fn close_incidents(
         &self,
         generation: Generation,
-        threshold: u32,
-        facts: &[WindowFacts],
+        windows: &[ClosedWindow],
         settled: bool,
     ) -> Result<(), StoreError> {
         let call = self.lane(Lane::Closings, "write totals");
-        let rows = values::FactRows::new(facts);
-        let closing = incidents::Closing { generation, threshold, settled };
-        call.fenced(&self.pipeline, generation, async |session, pipeline| {
-            incidents::close(session, pipeline, closing, &rows, facts).await
-        })
-        .await
+        for alone in [Alone::No, Alone::Yes] {
+            let closing = incidents::Closing { generation, windows, settled, alone };
+            let close = async |session: &_, pipeline: &_| incidents::close(session, pipeline, closing).await;
+            if call.fenced(&self.pipeline, generation, close).await? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     async fn commit(&self, generation: Generation, progress: &Progress) -> Result<(), StoreError> {

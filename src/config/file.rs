@@ -48,6 +48,7 @@ pub(super) struct Time {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Limits {
     pub(super) max_panes: usize,
+    pub(super) max_fingerprints: u32,
     pub(super) max_record_bytes: Size,
     pub(super) max_tenants: usize,
     pub(super) max_event_ids: usize,
@@ -115,6 +116,7 @@ impl Default for Limits {
         let limits = super::LimitsConfig::default();
         Self {
             max_panes: limits.max_panes,
+            max_fingerprints: limits.max_fingerprints,
             max_record_bytes: Size(limits.max_record_bytes),
             max_tenants: limits.max_tenants,
             max_event_ids: limits.max_event_ids,

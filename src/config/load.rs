@@ -153,6 +153,9 @@ fn effective(file: File, figment: &Figment) -> Result<Config, ConfigError> {
             return wrong(key, &value, "at least 1");
         }
     }
+    if file.limits.max_fingerprints == 0 {
+        return wrong("limits.max_fingerprints", &0, "at least 1");
+    }
     if file.limits.max_panes < file.workers {
         return wrong("limits.max_panes", &file.limits.max_panes, "at least one for each worker");
     }
@@ -178,6 +181,7 @@ fn effective(file: File, figment: &Figment) -> Result<Config, ConfigError> {
         },
         limits: LimitsConfig {
             max_panes: file.limits.max_panes,
+            max_fingerprints: file.limits.max_fingerprints,
             max_record_bytes: file.limits.max_record_bytes.0,
             max_tenants: file.limits.max_tenants,
             max_event_ids: file.limits.max_event_ids,

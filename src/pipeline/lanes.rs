@@ -1,20 +1,25 @@
 //! The other ends of the dataflow's channels: one thread a lane takes deliveries, writes them, and acknowledges.
 //!
-//! Rows, incidents, closings and samples have lanes of their own, so that an incident never waits behind an insert or a
-//! query, and nothing behind samples.
+//! Rows, incidents, closings, questions and samples have lanes of their own, so that an incident never waits behind an
+//! insert or a query, and nothing behind samples. A closing waits until the rows that were judged before it are stored
+//! ([`Marks`]): so no lane writes an older state of a row over a newer one.
 
 use crate::pipeline::OnIncident;
 use crate::pipeline::budget::Admitted;
 use crate::pipeline::commit::ToCommit;
+use crate::pipeline::crowds::{OpenCrowds, closed_crowd, crowd_incident};
 use crate::pipeline::intake::IntakeShared;
+use crate::pipeline::marks::Marks;
 use crate::pipeline::persist::{Ended, Persist};
+use crate::pipeline::questions::{answer, closed_windows};
 use crate::pipeline::samples::{Waiting, pause_after};
 use crossbeam_channel::{Receiver, Sender};
+use floodmark_dataflow::ask::Asking;
 use floodmark_dataflow::egress::{Acknowledge, Delivery};
-use floodmark_dataflow::message::{Closing, Due, WindowKey};
-use floodmark_model::incident::{JudgedIncident, WindowFacts};
+use floodmark_dataflow::message::{Closing, CrowdKey, Due, JudgedRow, WindowKey};
+use floodmark_model::incident::JudgedIncident;
 use floodmark_model::rule::RuleIndex;
-use floodmark_model::{Detection, EventTime, IncidentKey, IncidentKind, Rule, Verdict, Window};
+use floodmark_model::{EventTime, IncidentKey, IncidentKind, Reach, Rule, Window};
 use floodmark_sinks::{FACTS_MAX, Generation, IncidentStore, OccurrenceStore};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,6 +42,10 @@ pub struct Lanes<O, I> {
     pub persist: Persist,
     /// Samples that may be refreshed.
     pub waiting: Waiting,
+    /// How far the rows of each worker are stored.
+    pub marks: Marks,
+    /// Incidents of too many bugs, whose window is open.
+    pub crowds: Arc<OpenCrowds>,
     /// Tells of each new incident, for the `demo`.
     pub on_incident: Option<Arc<OnIncident>>,
 }
@@ -68,23 +77,45 @@ impl<O: OccurrenceStore, I: IncidentStore> Lanes<O, I> {
         }
     }
 
-    /// Inserts incidents until the dataflow or the pipeline ends.
+    /// Writes incidents until the dataflow or the pipeline ends.
     pub async fn due(&self, deliveries: Receiver<Delivery<Due>>) {
         while let Some((items, acknowledges)) = next_deliveries(&deliveries, INCIDENTS_MAX) {
-            let incidents: Vec<_> = items.iter().map(|due| self.new_incident(due)).collect();
-            if self.insert(&incidents).await.is_err() {
+            if self.write(items).await.is_err() {
                 return;
             }
             acknowledges.into_iter().for_each(Acknowledge::confirm);
         }
     }
 
-    async fn insert(&self, incidents: &[JudgedIncident]) -> Result<(), Ended> {
-        for some in incidents.chunks(INCIDENTS_MAX) {
-            let insert = async || self.incidents.insert_incidents(self.generation, some).await;
-            let new = self.persist.until_stored(self.incidents.name(), "insert incidents", insert).await?;
-            let new: BTreeSet<_> = new.into_iter().collect();
-            for incident in some.iter().filter(|incident| new.contains(&incident.key.id())) {
+    /// Writes rows in order. What one judgement changes is one write (W-7).
+    async fn write(&self, items: Vec<Due>) -> Result<(), Ended> {
+        let (mut rows, mut marks) = (Vec::new(), Vec::new());
+        for item in items {
+            match item {
+                Due::Rows(judged) => {
+                    rows.extend(judged.iter().map(|row| self.judged_incident(row)));
+                    if rows.len() >= INCIDENTS_MAX {
+                        self.write_rows(&std::mem::take(&mut rows)).await?;
+                    }
+                }
+                Due::Crowd { key, panes } => rows.push(self.crowd_incident(&key, panes)),
+                Due::Mark { worker, number } => marks.push((worker, number)),
+            }
+        }
+        self.write_rows(&rows).await?;
+        marks.into_iter().for_each(|(worker, number)| self.marks.reach(worker, number));
+        Ok(())
+    }
+
+    async fn write_rows(&self, rows: &[JudgedIncident]) -> Result<(), Ended> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let write = async || self.incidents.write_incidents(self.generation, rows).await;
+        let new = self.persist.until_stored(self.incidents.name(), "write incidents", write).await?;
+        let mut new: BTreeSet<_> = new.into_iter().collect();
+        for incident in rows.iter().filter(|row| row.verdict.is_incident()) {
+            if new.remove(&incident.key.id()) {
                 self.intake.metrics.incident(incident.detection);
                 if let Some(tell) = &self.on_incident {
                     tell(incident);
@@ -94,14 +125,26 @@ impl<O: OccurrenceStore, I: IncidentStore> Lanes<O, I> {
         Ok(())
     }
 
-    fn new_incident(&self, due: &Due) -> JudgedIncident {
+    fn judged_incident(&self, row: &JudgedRow) -> JudgedIncident {
         JudgedIncident {
-            verdict: Verdict::Own,
-            key: self.incident_key(&due.key),
-            detection: due.detection,
-            count: u64::from(due.count),
-            opened_at: due.opened_at,
-            message: self.intake.recent.of(&due.key.pane),
+            key: self.incident_key(&row.key),
+            verdict: row.verdict,
+            detection: row.detection,
+            count: u64::from(row.count),
+            opened_at: row.opened_at,
+            message: self.intake.recent.of(&row.key.pane),
+        }
+    }
+
+    /// Answers the judges' questions until the dataflow or the pipeline ends.
+    pub async fn questions(&self, questions: Receiver<Asking>) {
+        while let Ok(Asking { question, reply }) = questions.recv() {
+            let (rules, tenants) = (&self.intake.rules, &self.intake.tenants);
+            let ask = async || answer(&*self.occurrences, rules, tenants, &question).await;
+            let Ok(answer) = self.persist.until_stored(self.occurrences.name(), "judge late keys", ask).await else {
+                return;
+            };
+            reply.answer(answer);
         }
     }
 
@@ -132,34 +175,50 @@ impl<O: OccurrenceStore, I: IncidentStore> Lanes<O, I> {
 
     async fn close(&self, sorted: Sorted, commit: &Sender<ToCommit>) -> Result<(), Ended> {
         self.waiting.add(sorted.refresh);
-        for (index, start) in sorted.sweeps {
-            self.sweep(index, start).await?;
+        for (worker, number) in sorted.after {
+            self.marks.reached(worker, number, &self.persist.stop).await?;
         }
         for (index, rule) in self.intake.rules.iter().enumerate() {
-            self.with_facts(rule, &self.of_rule(index, &sorted.closed), |facts| self.closed(rule, facts)).await?;
-            let late = self.existing(&self.of_rule(index, &sorted.late)).await?;
-            self.with_facts(rule, &late, |facts| self.retotalled(rule, facts)).await?;
+            for keys in self.of_rule(index, &sorted.closed).chunks(FACTS_MAX) {
+                self.close_keys(rule, keys).await?;
+            }
         }
         for (worker, time) in sorted.closed_to {
+            self.close_crowds(time).await?;
             // The committer ends only with the pipeline.
             let _ = commit.send(ToCommit::Closed { worker, time });
         }
         Ok(())
     }
 
-    /// Asks the occurrence store about the keys, and hands its answers on.
-    async fn with_facts<F: Future<Output = Result<(), Ended>>>(
-        &self,
-        rule: &Rule,
-        keys: &[IncidentKey],
-        mut write: impl FnMut(Vec<WindowFacts>) -> F,
-    ) -> Result<(), Ended> {
-        for some in keys.chunks(FACTS_MAX) {
-            let ask = async || self.occurrences.window_facts(rule, some).await;
-            let facts = self.persist.until_stored(self.occurrences.name(), "read totals", ask).await?;
-            write(facts).await?;
+    fn crowd_incident(&self, crowd: &CrowdKey, panes: u64) -> JudgedIncident {
+        let tenant = self.intake.tenants.name(crowd.tenant);
+        let incident = crowd_incident(self.rule(crowd.rule), tenant, crowd, panes);
+        self.crowds.add(incident.key.clone());
+        incident
+    }
+
+    async fn close_crowds(&self, watermark: EventTime) -> Result<(), Ended> {
+        for key in self.crowds.take_closed(watermark) {
+            // A rule that is no longer configured leaves its rows as they are.
+            let Some(rule) = self.intake.rules.iter().find(|rule| *rule.name == *key.rule) else { continue };
+            let count = async || self.occurrences.distinct_fingerprints(rule, &key.tenant, key.window.start).await;
+            let fingerprints = self.persist.until_stored(self.occurrences.name(), "count bugs", count).await?;
+            let closed = [closed_crowd(key.clone(), fingerprints)];
+            let write = async || self.incidents.close_incidents(self.generation, &closed, false).await;
+            self.persist.until_stored(self.incidents.name(), "write totals", write).await?;
         }
         Ok(())
+    }
+
+    /// W-9: totals and samples of rows whose window has closed.
+    async fn close_keys(&self, rule: &Rule, keys: &[IncidentKey]) -> Result<(), Ended> {
+        let ask = async || closed_windows(&*self.occurrences, rule, keys).await;
+        let windows = self.persist.until_stored(self.occurrences.name(), "read totals", ask).await?;
+        let withdrawn = windows.iter().filter(|window| window.reach == Reach::Below).count();
+        self.intake.metrics.withdrawn(withdrawn as u64);
+        let write = async || self.incidents.close_incidents(self.generation, &windows, false).await;
+        self.persist.until_stored(self.incidents.name(), "write totals", write).await
     }
 
     fn of_rule<'a>(&self, index: usize, keys: impl IntoIterator<Item = &'a WindowKey>) -> Vec<IncidentKey> {
@@ -175,7 +234,7 @@ impl<O: OccurrenceStore, I: IncidentStore> Lanes<O, I> {
             let keys = self.waiting.take(FACTS_MAX);
             for (index, rule) in self.intake.rules.iter().enumerate() {
                 let keys = self.of_rule(index, &keys);
-                if self.with_facts(rule, &keys, |facts| self.refreshed(facts)).await.is_err() {
+                if !keys.is_empty() && self.refresh(rule, &keys).await.is_err() {
                     return;
                 }
             }
@@ -186,62 +245,11 @@ impl<O: OccurrenceStore, I: IncidentStore> Lanes<O, I> {
         }
     }
 
-    async fn refreshed(&self, facts: Vec<WindowFacts>) -> Result<(), Ended> {
+    async fn refresh(&self, rule: &Rule, keys: &[IncidentKey]) -> Result<(), Ended> {
+        let ask = async || self.occurrences.window_facts(rule, keys).await;
+        let facts = self.persist.until_stored(self.occurrences.name(), "read samples", ask).await?;
         let write = async || self.incidents.refresh_incidents(self.generation, &facts).await;
         self.persist.until_stored(self.incidents.name(), "write samples", write).await
-    }
-
-    /// W-9. A row may still be on its way in the other lane: it is inserted here first, which changes nothing where
-    /// it is there.
-    async fn closed(&self, rule: &Rule, facts: Vec<WindowFacts>) -> Result<(), Ended> {
-        let incidents: Vec<_> = facts.iter().map(|facts| found(facts, Detection::Window)).collect();
-        self.insert(&incidents).await?;
-        self.retotalled(rule, facts).await
-    }
-
-    async fn retotalled(&self, rule: &Rule, facts: Vec<WindowFacts>) -> Result<(), Ended> {
-        let withdrawn = facts.iter().filter(|facts| facts.total < u64::from(rule.threshold)).count();
-        self.intake.metrics.withdrawn(withdrawn as u64);
-        let write = async || self.incidents.close_incidents(self.generation, rule.threshold, &facts, false).await;
-        self.persist.until_stored(self.incidents.name(), "write totals", write).await
-    }
-
-    /// Which of these keys have a row: a late occurrence of any other key changes nothing.
-    async fn existing(&self, keys: &[IncidentKey]) -> Result<Vec<IncidentKey>, Ended> {
-        if keys.is_empty() {
-            return Ok(Vec::new());
-        }
-        let ids: Vec<_> = keys.iter().map(IncidentKey::id).collect();
-        let ask = async || self.incidents.existing(&ids).await;
-        let known = self.persist.until_stored(self.incidents.name(), "look incidents up", ask).await?;
-        let known: BTreeSet<_> = known.into_iter().collect();
-        Ok(keys.iter().filter(|key| known.contains(&key.id())).cloned().collect())
-    }
-
-    /// Q46: judges the keys of a window that had no pane.
-    async fn sweep(&self, index: RuleIndex, start: EventTime) -> Result<(), Ended> {
-        let rule = self.rule(index);
-        let ask = async || self.occurrences.keys_over_threshold(rule, start).await;
-        let over = self.persist.until_stored(self.occurrences.name(), "judge a window", ask).await?;
-        let keys: Vec<_> = over.into_iter().map(|(key, _)| key).collect();
-        self.with_facts(rule, &keys, |facts| async {
-            let incidents: Vec<_> = facts.iter().map(|facts| found(facts, Detection::Late)).collect();
-            self.insert(&incidents).await?;
-            self.retotalled(rule, facts).await
-        })
-        .await
-    }
-}
-
-/// An incident as its facts show it, for a row that is not there.
-fn found(facts: &WindowFacts, detection: Detection) -> JudgedIncident {
-    JudgedIncident {
-        verdict: Verdict::Own,
-        key: facts.key.clone(),
-        detection,
-        count: facts.total,
-        opened_at: facts.first_ts,
-        message: facts.samples.first().map(|sample| sample.message.as_str().into()),
     }
 }
 
@@ -249,9 +257,8 @@ fn found(facts: &WindowFacts, detection: Detection) -> JudgedIncident {
 #[derive(Default)]
 struct Sorted {
     refresh: BTreeSet<WindowKey>,
+    after: Vec<(u32, u64)>,
     closed: BTreeSet<WindowKey>,
-    late: BTreeSet<WindowKey>,
-    sweeps: BTreeSet<(RuleIndex, EventTime)>,
     closed_to: Vec<(u32, EventTime)>,
 }
 
@@ -261,14 +268,12 @@ impl Sorted {
         for closing in closings {
             match closing {
                 Closing::Refresh(key) => _ = sorted.refresh.insert(key),
+                Closing::After { worker, number } => sorted.after.push((worker, number)),
                 Closing::Close(key) => _ = sorted.closed.insert(key),
-                Closing::Late(key) => _ = sorted.late.insert(key),
-                Closing::Sweep { rule, window_start } => _ = sorted.sweeps.insert((rule, window_start)),
                 Closing::ClosedTo { worker, time } => sorted.closed_to.push((worker, time)),
             }
         }
         sorted.refresh.retain(|key| !sorted.closed.contains(key));
-        sorted.late.retain(|key| !sorted.closed.contains(key));
         sorted
     }
 }

@@ -5,6 +5,7 @@ use super::commit::ToCommit;
 use super::lanes::Lanes;
 use super::stop::Stop;
 use crossbeam_channel::{Receiver, Sender, bounded};
+use floodmark_dataflow::ask::{Asking, QUESTIONS_MAX};
 use floodmark_dataflow::egress::{Delivery, IN_FLIGHT_MAX};
 use floodmark_dataflow::graph::{Outputs, WorkerSettings, run_worker};
 use floodmark_dataflow::message::{Closing, Due};
@@ -21,14 +22,16 @@ pub(super) struct Channels {
     pub(super) rows: Receiver<Delivery<Admitted>>,
     pub(super) due: Receiver<Delivery<Due>>,
     pub(super) closings: Receiver<Delivery<Closing>>,
+    pub(super) questions: Receiver<Asking>,
 }
 
 impl Channels {
     pub(super) fn new(workers: usize) -> Self {
         let room = IN_FLIGHT_MAX * workers;
         let ((to_rows, rows), (to_due, due), (to_closings, closings)) = (bounded(room), bounded(room), bounded(room));
-        let outputs = Outputs { rows: to_rows, due: to_due, closings: to_closings };
-        Self { outputs, rows, due, closings }
+        let (to_questions, questions) = bounded(QUESTIONS_MAX * workers);
+        let outputs = Outputs { rows: to_rows, due: to_due, closings: to_closings, questions: to_questions };
+        Self { outputs, rows, due, closings, questions }
     }
 }
 
@@ -47,6 +50,8 @@ pub(super) fn spawn_lanes<O: OccurrenceStore, I: IncidentStore>(
         .collect();
     let (handle, of_due, due) = (runtime.clone(), Arc::clone(&lanes), channels.due.clone());
     threads.push(spawn("incidents", move || handle.block_on(of_due.due(due))));
+    let (handle, of_questions, questions) = (runtime.clone(), Arc::clone(&lanes), channels.questions.clone());
+    threads.push(spawn("questions", move || handle.block_on(of_questions.questions(questions))));
     let (handle, of_samples) = (runtime.clone(), Arc::clone(&lanes));
     threads.push(spawn("samples", move || handle.block_on(of_samples.samples())));
     let (handle, closings, to_commit) = (runtime.clone(), channels.closings.clone(), to_commit.clone());

@@ -6,7 +6,6 @@
 //! | the steps for a runner: records with coordinates, times and bytes | [`expand`](Scenario::steps) |
 //! | which fingerprint stands for which label | [`labels`] |
 //! | what must stand in the end, and whether it does | [`expectation`], [`Scenario::compare`] |
-//! | what this version cannot do yet | [`pending`] |
 
 mod compare;
 mod expand;
@@ -14,7 +13,6 @@ pub mod expectation;
 mod file;
 pub mod labels;
 mod payload;
-pub mod pending;
 
 pub use compare::{Actual, ActualIncident, ActualTotal};
 pub use expand::{Record, Restart, Step};

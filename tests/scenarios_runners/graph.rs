@@ -6,13 +6,14 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use floodmark::input::decode::Decoder;
 use floodmark::pipeline::budget::Admitted;
 use floodmark::pipeline::intake::Intake;
+use floodmark_dataflow::ask::Asking;
 use floodmark_dataflow::egress::Delivery;
 use floodmark_dataflow::epoch::{Clock, EPOCH_MS};
 use floodmark_dataflow::graph::{Outputs, WorkerSettings, run_worker};
 use floodmark_dataflow::message::{Batch, Closing, Due};
 use floodmark_dataflow::progress::{Cut, Flow};
 use floodmark_dataflow::source::SourceSettings;
-use floodmark_dataflow::state::judge::JudgeSettings;
+use floodmark_dataflow::state::judge::{JudgeSettings, JudgedRule};
 use floodmark_dataflow::wake::Waker;
 use floodmark_dataflow::window_judge::JudgeGauges;
 use floodmark_model::EventTime;
@@ -56,6 +57,7 @@ struct Running {
     rows: Receiver<Delivery<Admitted>>,
     due: Receiver<Delivery<Due>>,
     closings: Receiver<Delivery<Closing>>,
+    questions: Receiver<Asking>,
     gauges: Vec<Arc<JudgeGauges>>,
     cuts: Arc<Mutex<Vec<Cut>>>,
     stop: Arc<AtomicBool>,
@@ -115,9 +117,14 @@ impl Running {
         }
         for Delivery { items, acknowledge } in self.due.try_iter() {
             if survives.incidents {
-                stored.open(&self.process, &items);
+                stored.write(&self.process, &items);
             }
             acknowledge.confirm();
+        }
+        if survives.rows {
+            for Asking { question, reply } in self.questions.try_iter() {
+                reply.answer(stored.answer(&self.process, &question));
+            }
         }
         if survives.progress {
             for Delivery { items, acknowledge } in self.closings.try_iter() {
@@ -175,7 +182,8 @@ impl Place for Graph {
         let progress = Arc::clone(&process.recovered.progress);
         let clock = Arc::new(HandClock(AtomicI64::new(1_000_000)));
         let ((to_rows, rows), (to_due, due), (to_closings, closings)) = (unbounded(), unbounded(), unbounded());
-        let outputs = Outputs { rows: to_rows, due: to_due, closings: to_closings };
+        let (to_questions, questions) = unbounded();
+        let outputs = Outputs { rows: to_rows, due: to_due, closings: to_closings, questions: to_questions };
         let (flow, stop, cuts) = (Arc::new(Flow::default()), Arc::new(AtomicBool::new(false)), Arc::default());
         let gauges: Vec<Arc<JudgeGauges>> = (0..self.workers).map(|_| Arc::default()).collect();
         let (mut settings, mut threads) = (Vec::new(), Vec::new());
@@ -190,10 +198,12 @@ impl Place for Graph {
                     lateness_ms: self.stored.lateness_ms(),
                 },
                 judge: JudgeSettings {
-                    rules: self.stored.rules().to_vec(),
+                    rules: self.stored.rules().iter().map(JudgedRule::from).collect(),
                     max_panes: 10_000,
+                    max_fingerprints: self.stored.max_fingerprints(),
                     seed: 1,
                     worker: index as u32,
+                    peers: self.workers as u32,
                     start: progress.watermark(),
                     closed: progress.closed,
                 },
@@ -223,6 +233,7 @@ impl Place for Graph {
             rows,
             due,
             closings,
+            questions,
             gauges,
             cuts,
             stop,

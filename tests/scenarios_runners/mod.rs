@@ -19,4 +19,4 @@ pub(crate) mod services;
 mod stored;
 
 pub(crate) use place::Plan;
-pub(crate) use report::{Level, occurrences};
+pub(crate) use report::Level;

@@ -7,7 +7,8 @@ use floodmark::pipeline::budget::Admitted;
 use floodmark::pipeline::intake::Intake;
 use floodmark_dataflow::message::{Batch, Control, Due};
 use floodmark_dataflow::progress::Cut;
-use floodmark_dataflow::state::judge::{Judge, JudgeSettings};
+use floodmark_dataflow::state::crowds::Crowds;
+use floodmark_dataflow::state::judge::{Judge, JudgeSettings, JudgedRule};
 use floodmark_dataflow::state::merged_watermark::MergedWatermark;
 use floodmark_dataflow::state::partitions::Partitions;
 use floodmark_model::EventTime;
@@ -36,6 +37,7 @@ struct Worker {
     partitions: Partitions,
     merged: MergedWatermark,
     judge: Judge,
+    crowds: Crowds,
     epoch: u64,
     clock_ms: i64,
     /// On their way to the stores.
@@ -61,24 +63,47 @@ impl Worker {
         self.merged.update(&Control { source: 0, to: 0, watermark, clock_ms: self.clock_ms });
         let merged = self.merged.advance();
         self.judge.advance(merged, self.epoch, &mut |due| self.due.push(due));
+        self.judge.tell(|crowd| {
+            let panes = self.crowds.add(&crowd);
+            self.due.extend(panes.map(|panes| Due::Crowd { key: crowd.key, panes }));
+        });
     }
 
     fn store(&mut self, stored: &mut Stored, survives: Survives) {
-        let (rows, due) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.due));
+        let rows = std::mem::take(&mut self.rows);
         if survives.rows {
             stored.insert(&rows);
+            self.answer(stored);
         }
+        let due = std::mem::take(&mut self.due);
         if survives.incidents {
-            stored.open(&self.process, &due);
+            stored.write(&self.process, &due);
         }
         if survives.progress {
-            let mut closings = Vec::new();
-            self.judge.release(|_| true, &mut |closing| closings.push(closing));
-            let closed = stored.close(&self.process, &closings);
+            let mut closed = Vec::new();
+            while self.judge.is_waiting() {
+                let mut closings = Vec::new();
+                let due = &mut self.due;
+                self.judge.release(|_| true, &mut |new| due.push(new), &mut |closing| closings.push(closing));
+                self.answer(stored);
+                stored.write(&self.process, &std::mem::take(&mut self.due));
+                closed.extend(stored.close(&self.process, &closings));
+            }
+            assert_eq!(self.judge.oldest_epoch(), None, "all is judged");
             let partitions = self.partitions.take_progress(self.merged.advance(), self.clock_ms);
             self.process.are_durable(vec![Cut { epoch: self.epoch, partitions }]);
             self.process.is_durable(closed);
             stored.commit(&mut self.process);
+        }
+    }
+}
+
+impl Worker {
+    /// Everything that is stored is acknowledged: what waits for that is asked and answered.
+    fn answer(&mut self, stored: &Stored) {
+        while let Some(question) = self.judge.ask(|_| true) {
+            let answer = stored.answer(&self.process, &question);
+            self.judge.answer(answer, &mut |due| self.due.push(due));
         }
     }
 }
@@ -94,13 +119,16 @@ impl Place for Pure {
         let process = self.stored.start(log);
         let progress = Arc::clone(&process.recovered.progress);
         let mut judge = Judge::new(&JudgeSettings {
-            rules: self.stored.rules().to_vec(),
+            rules: self.stored.rules().iter().map(JudgedRule::from).collect(),
             max_panes: 10_000,
+            max_fingerprints: self.stored.max_fingerprints(),
             seed: 1,
             worker: 0,
+            peers: 1,
             start: progress.watermark(),
             closed: progress.closed,
         });
+        let crowds = Crowds::new(self.stored.max_fingerprints().into());
         let mut due = Vec::new();
         process.loaded.iter().for_each(|event| judge.apply(event, 0, &mut |new| due.push(new)));
         let mut partitions = Partitions::new(self.stored.lateness_ms());
@@ -111,7 +139,7 @@ impl Place for Pure {
         }
         let merged = MergedWatermark::new(1, progress.watermark());
         let mut worker =
-            Worker { process, intake, partitions, merged, judge, epoch: 0, clock_ms: 0, rows: Vec::new(), due };
+            Worker { process, intake, partitions, merged, judge, crowds, epoch: 0, clock_ms: 0, rows: Vec::new(), due };
         // The first control record, before any record: what was loaded is judged.
         worker.hand_over();
         for record in &log.records {

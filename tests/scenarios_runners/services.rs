@@ -4,6 +4,7 @@
 //! that no rule matches moves its partition's watermark like any other (Q48), and is in no total.
 
 use super::place::{Log, Place, Plan, Survives, partitions, take_steps};
+use super::stored::max_fingerprints;
 use floodmark_model::{EventTime, RecordTime, Rule, Window};
 use floodmark_testkit::scenario::{Actual, FingerprintLabels, Record, Scenario, labels};
 use floodmark_testkit::services::clickhouse::ClickHouseDatabase;
@@ -57,12 +58,14 @@ impl Services {
             "workers = 2\npostgres = \"{}\"\nclickhouse = \"{}\"\n\
              [kafka]\nbrokers = \"{}\"\ntopic = \"{}\"\ngroup = \"{}\"\n\
              [time]\nidle_after = \"10m\"\n\
+             [limits]\nmax_fingerprints = {}\n\
              [[rules]]\nthreshold = {}\nstraddle = {}\n",
             postgres.url(),
             clickhouse.url(),
             topic.brokers(),
             topic.name(),
             topic.name(),
+            max_fingerprints(scenario),
             rule.threshold,
             rule.straddle,
         );

@@ -5,18 +5,20 @@ use floodmark::config::{Config, KafkaConfig, LimitsConfig, Secret, TimeConfig};
 use floodmark::input::decode::Decoder;
 use floodmark::pipeline::budget::{Admitted, Budget};
 use floodmark::pipeline::commit::{Pending, SameLog, ToCommit};
+use floodmark::pipeline::crowds::{OpenCrowds, crowd_incident};
 use floodmark::pipeline::intake::{Intake, IntakeShared};
 use floodmark::pipeline::persist::Persist;
+use floodmark::pipeline::questions::{answer, closed_windows};
 use floodmark::pipeline::recent::RecentMessages;
 use floodmark::pipeline::retry_filter::MemoryFilter;
 use floodmark::pipeline::stop::Stop;
 use floodmark::pipeline::tenants::Tenants;
 use floodmark::recovery::{Recovered, Recovery};
-use floodmark_dataflow::message::{Closing, Due, Event, PartitionUpdate, Reading, WindowKey};
+use floodmark_dataflow::message::{Answer, Closing, Due, Event, PartitionUpdate, Question, Reading, WindowKey};
 use floodmark_dataflow::progress::Cut;
-use floodmark_model::incident::JudgedIncident;
+use floodmark_model::incident::{IncidentRow, JudgedIncident, Status};
 use floodmark_model::progress::PartitionKey;
-use floodmark_model::{EventTime, Fingerprint, Identity, IncidentKey, IncidentKind, Rule, Verdict, Window};
+use floodmark_model::{EventTime, Fingerprint, Identity, IncidentKey, IncidentKind, Rule, Window};
 use floodmark_sinks::rows::decode_occurrences;
 use floodmark_sinks::sqlite::SqliteStore;
 use floodmark_sinks::{Generation, IncidentStore, OccurrenceStore, Selection};
@@ -28,6 +30,11 @@ use tokio::runtime::Runtime;
 
 /// A claim to be idle that does not run out, and is not the end of the partition either.
 pub(crate) const IDLE: Reading = Reading::IdleUntil(i64::MAX - 1);
+
+/// Q46: the limit of a scenario, or as good as none.
+pub(crate) fn max_fingerprints(scenario: &Scenario) -> u32 {
+    scenario.params.max_fingerprints.map_or(1_000_000, |limit| u32::try_from(limit).unwrap())
+}
 
 /// The configuration of a scenario: the defaults, whatever the environment says.
 pub(crate) fn config(scenario: &Scenario, workers: usize) -> Arc<Config> {
@@ -46,7 +53,7 @@ pub(crate) fn config(scenario: &Scenario, workers: usize) -> Arc<Config> {
         clickhouse: Secret::new(""),
         redis: None,
         time: TimeConfig::default(),
-        limits: LimitsConfig::default(),
+        limits: LimitsConfig { max_fingerprints: max_fingerprints(scenario), ..LimitsConfig::default() },
         rules: vec![scenario.params.rule()],
         store_unmatched: false,
         mapping: None,
@@ -97,6 +104,11 @@ impl Stored {
         &self.config.rules
     }
 
+    /// Q46.
+    pub(crate) fn max_fingerprints(&self) -> u32 {
+        self.config.limits.max_fingerprints
+    }
+
     /// T-3, in milliseconds.
     pub(crate) fn lateness_ms(&self) -> i64 {
         self.config.time.lateness_ms
@@ -123,7 +135,10 @@ impl Stored {
             if !partitions.is_empty() && partitions.keys().all(|key| key.topic_id != log.topic_id) {
                 recovery.delete_uncommitted(&recovered.progress).await.expect("the stores answer");
             }
-            recovery.load(&intake, &recovered.progress, |events| loaded.extend(events)).await.expect("as above");
+            recovery
+                .load(&intake, &recovered.progress, &OpenCrowds::default(), |events| loaded.extend(events))
+                .await
+                .expect("as above");
             recovered
         });
         let pending = Pending::new(self.config.workers, &recovered.progress);
@@ -140,18 +155,35 @@ impl Stored {
         self.wait(self.store.insert(&blocks));
     }
 
-    /// Stores incidents.
-    pub(crate) fn open(&self, process: &Process, due: &[Due]) {
-        let new = due.iter().map(|due| JudgedIncident {
-            verdict: Verdict::Own,
-            key: self.incident(process, &due.key),
-            detection: due.detection,
-            count: u64::from(due.count),
-            opened_at: due.opened_at,
+    /// Writes rows.
+    pub(crate) fn write(&self, process: &Process, due: &[Due]) {
+        let rows = due.iter().flat_map(|due| match due {
+            Due::Rows(rows) => &rows[..],
+            // Everything is written in order here.
+            Due::Mark { .. } | Due::Crowd { .. } => &[],
+        });
+        let crowds = due.iter().filter_map(|due| match due {
+            Due::Crowd { key, panes } => {
+                let tenant = process.intake.tenants.name(key.tenant);
+                Some(crowd_incident(&self.config.rules[0], tenant, key, *panes))
+            }
+            Due::Rows(_) | Due::Mark { .. } => None,
+        });
+        let rows = rows.map(|row| JudgedIncident {
+            key: self.incident(process, &row.key),
+            verdict: row.verdict,
+            detection: row.detection,
+            count: u64::from(row.count),
+            opened_at: row.opened_at,
             message: None,
         });
-        let new: Vec<_> = new.collect();
-        self.wait(self.store.insert_incidents(process.generation(), &new));
+        let rows: Vec<_> = rows.chain(crowds).collect();
+        self.wait(self.store.write_incidents(process.generation(), &rows));
+    }
+
+    /// Answers a judge.
+    pub(crate) fn answer(&self, process: &Process, question: &Question) -> Answer {
+        self.wait(answer(&self.store, &self.config.rules, &process.intake.tenants, question))
     }
 
     /// Does what closings ask for; gives the closed times.
@@ -160,12 +192,11 @@ impl Stored {
         let mut closed = Vec::new();
         for closing in closings {
             match closing {
-                // Samples are nothing that a scenario looks at, and there are panes enough.
-                Closing::Refresh(_) => {}
-                Closing::Sweep { .. } => panic!("no key is without a pane"),
-                Closing::Close(key) | Closing::Late(key) => {
-                    let facts = self.wait(self.store.window_facts(rule, &[self.incident(process, key)]));
-                    self.wait(self.store.close_incidents(generation, rule.threshold, &facts, false));
+                // Samples are nothing that a scenario looks at, and rows are written in order.
+                Closing::Refresh(_) | Closing::After { .. } => {}
+                Closing::Close(key) => {
+                    let windows = self.wait(closed_windows(&self.store, rule, &[self.incident(process, key)]));
+                    self.wait(self.store.close_incidents(generation, &windows, false));
                 }
                 Closing::ClosedTo { worker, time } => closed.push(ToCommit::Closed { worker: *worker, time: *time }),
             }
@@ -261,8 +292,10 @@ pub(crate) async fn actual_of(store: &SqliteStore, rule: &Rule) -> Result<Actual
     let everything = Selection::default();
     let rows = store.incidents(&everything).await?;
     let starts: BTreeMap<&str, EventTime> = rows.iter().map(|row| (&*row.id, row.window_start)).collect();
-    let live = rows.iter().filter(|row| matches!(row.status.name(), "open" | "closed"));
-    let incidents = live.map(|row| ActualIncident {
+    let live = |row: &&IncidentRow| matches!(row.status, Status::Open | Status::Closed);
+    let of_kind = |kind: IncidentKind| rows.iter().filter(live).filter(move |row| row.kind == kind.name());
+    let crowds = of_kind(IncidentKind::Cardinality).map(|row| (row.tenant.clone(), row.window_start));
+    let incidents = of_kind(IncidentKind::Burst).map(|row| ActualIncident {
         tenant: row.tenant.clone(),
         fingerprint: fingerprint(&row.fingerprint),
         window_start: row.window_start,
@@ -283,7 +316,7 @@ pub(crate) async fn actual_of(store: &SqliteStore, rule: &Rule) -> Result<Actual
         unmatched: tallies().map(|tallies| tallies.unmatched).sum(),
         ..Counters::default()
     };
-    Ok(Actual { incidents: incidents.collect(), totals: totals.collect(), counters, cardinality: Vec::new() })
+    Ok(Actual { incidents: incidents.collect(), totals: totals.collect(), counters, cardinality: crowds.collect() })
 }
 
 fn fingerprint(hex: &str) -> Fingerprint {

@@ -2,18 +2,27 @@
 //!
 //! # Shape
 //!
-//! A pane is `layout.stride` bytes: fingerprint (16), tenant (4), flags (1), one spare, then B saturating counters of
-//! one, two or four bytes, whichever holds the threshold. Panes lie in one slab, and from 4,096 panes on in one of 64,
+//! A pane is `layout.stride` bytes:
+//!
+//! | bytes | |
+//! | --- | --- |
+//! | 16 | fingerprint |
+//! | 4 | tenant |
+//! | 1 | verdict (two bits), and how its row first became due (two bits) |
+//! | 1 | hint: what a run from the window before can hold at most; 255 is "so much or more" |
+//! | B times 1, 2 or 4 | saturating counters, of whichever width holds the threshold |
+//!
+//! With ten buckets and a threshold below 256 these are 32 bytes, and 4.6 to 9.2 of table with them. Panes lie in one slab, and from 4,096 panes on in one of 64,
 //! chosen by hash: chunks of 4,096 panes under an open-addressed table of 32-bit entries (eight bits of hash, 24 bits of
 //! index). Growing touches one slab's table at a time, and never moves a full chunk.
 //!
 //! # Invariants
 //!
-//! - A counter saturates at its width's maximum, which is at least the threshold, so [`PaneMut::own`] is exact.
+//! - A counter saturates at its width's maximum, which is at least the threshold, so what [`Reach`](floodmark_model::Reach)
+//!   says of them is exact.
 //! - A pane is never removed; the whole window is dropped at once.
 
-use floodmark_model::Fingerprint;
-use floodmark_model::predicate;
+use floodmark_model::{Detection, Fingerprint, Verdict};
 use serde::{Deserialize, Serialize};
 
 const SLABS: usize = 64;
@@ -25,6 +34,7 @@ const TABLE_MIN: usize = 16;
 
 const TENANT_AT: usize = 16;
 const FLAGS_AT: usize = 20;
+const HINT_AT: usize = 21;
 const COUNTS_AT: usize = 22;
 
 /// Index of a tenant's name in the directory of this run. Never stored.
@@ -82,13 +92,12 @@ pub struct PaneLayout {
 impl PaneLayout {
     /// The layout for a rule with this many buckets and this threshold.
     #[must_use]
-    pub fn new(buckets: u16, threshold: u32) -> Self {
+    pub fn new(buckets: usize, threshold: u32) -> Self {
         let (width, bytes) = match threshold {
             0..=0xff => (CounterWidth::One, 1),
             0x100..=0xffff => (CounterWidth::Two, 2),
             _ => (CounterWidth::Four, 4),
         };
-        let buckets = usize::from(buckets);
         Self { buckets, width, stride: COUNTS_AT + buckets * bytes }
     }
 }
@@ -143,23 +152,23 @@ impl Panes {
         Some(slab.pane(self.layout, index))
     }
 
-    /// The pane of this key, created empty where there is none and `may_create` says so.
-    pub fn entry(&mut self, key: &PaneKey, may_create: bool) -> Option<PaneMut<'_>> {
+    /// The pane of this key, created empty where there is none and `may_create` says so; whether it is new.
+    pub fn entry(&mut self, key: &PaneKey, may_create: bool) -> Option<(PaneMut<'_>, bool)> {
         if self.len == CHUNK_PANES && self.slabs.len() == 1 {
             self.spread();
         }
         let hash = key.hash(self.seed);
         let place = self.slab_of(hash);
         let slab = &mut self.slabs[place];
-        let index = match slab.find(self.layout, hash, key) {
-            Some(index) => index,
+        let (index, is_new) = match slab.find(self.layout, hash, key) {
+            Some(index) => (index, false),
             None if may_create && slab.len < INDEX_MASK as usize => {
                 self.len += 1;
-                slab.insert(self.layout, self.seed, hash, key)
+                (slab.insert(self.layout, self.seed, hash, key), true)
             }
             None => return None,
         };
-        Some(slab.pane(self.layout, index))
+        Some((slab.pane(self.layout, index), is_new))
     }
 
     /// Reads what a search for this key will read first, and gives some of it, so that the processor has it at hand: the
@@ -300,8 +309,14 @@ pub struct PaneMut<'a> {
     bytes: &'a mut [u8],
 }
 
+/// What a pane remembers of how its row first became due, from the flags' value on.
+const DETECTIONS: [Option<Detection>; 4] =
+    [None, Some(Detection::Window), Some(Detection::Bridge), Some(Detection::Late)];
+const VERDICTS: [Verdict; 4] = [Verdict::Below, Verdict::Own, Verdict::Bridge, Verdict::Blocked];
+
 impl PaneMut<'_> {
-    const FIRED: u8 = 1;
+    const VERDICT_MASK: u8 = 0b0011;
+    const DETECTION_SHIFT: u32 = 2;
 
     /// Its key.
     #[must_use]
@@ -311,15 +326,45 @@ impl PaneMut<'_> {
         PaneKey { fingerprint: Fingerprint(fingerprint), tenant: TenantId(u32::from_le_bytes(tenant)) }
     }
 
-    /// Whether the window's incident has been emitted, or was stored by an earlier run.
+    /// The window's verdict, as last judged.
     #[must_use]
-    pub fn has_fired(&self) -> bool {
-        self.bytes[FLAGS_AT] & Self::FIRED != 0
+    pub fn verdict(&self) -> Verdict {
+        VERDICTS[usize::from(self.bytes[FLAGS_AT] & Self::VERDICT_MASK)]
     }
 
-    /// Notes that the window's incident has been emitted.
-    pub fn set_fired(&mut self) {
-        self.bytes[FLAGS_AT] |= Self::FIRED;
+    /// Notes the window's verdict.
+    pub fn set_verdict(&mut self, verdict: Verdict) {
+        let number = VERDICTS.iter().position(|known| *known == verdict).expect("all are listed") as u8;
+        self.bytes[FLAGS_AT] = (self.bytes[FLAGS_AT] & !Self::VERDICT_MASK) | number;
+    }
+
+    /// How the window's row first became due; `None` while there is no row.
+    #[must_use]
+    pub fn detection(&self) -> Option<Detection> {
+        DETECTIONS[usize::from((self.bytes[FLAGS_AT] >> Self::DETECTION_SHIFT) & 0b11)]
+    }
+
+    /// Notes how the window's row first became due.
+    pub fn set_detection(&mut self, detection: Detection) {
+        let number = DETECTIONS.iter().position(|known| *known == Some(detection)).expect("all are listed") as u8;
+        self.bytes[FLAGS_AT] = (self.bytes[FLAGS_AT] & Self::VERDICT_MASK) | (number << Self::DETECTION_SHIFT);
+    }
+
+    /// What a run from the window before can hold at most.
+    #[must_use]
+    pub fn hint(&self) -> Hint {
+        Hint(self.bytes[HINT_AT])
+    }
+
+    /// Notes what a run from the window before can hold.
+    pub fn set_hint(&mut self, hint: Hint) {
+        self.bytes[HINT_AT] = hint.0;
+    }
+
+    /// What the window after can get from this one: all but the first bucket, in which no run begins.
+    #[must_use]
+    pub fn hint_for_next(&self) -> Hint {
+        Hint::of(self.counts().skip(1).fold(0, u32::saturating_add))
     }
 
     /// Adds `n` occurrences to a bucket; saturates.
@@ -342,21 +387,52 @@ impl PaneMut<'_> {
         }
     }
 
-    /// W-2: whether the window's own count has reached the threshold.
+    /// The counts of its buckets.
     #[must_use]
-    pub fn own(&self, threshold: u32) -> bool {
-        let counts = &self.bytes[COUNTS_AT..];
+    pub fn counts(&self) -> impl ExactSizeIterator<Item = u32> + Clone {
+        let (counts, width) = (&self.bytes[COUNTS_AT..], self.layout.width);
+        (0..self.layout.buckets).map(move |bucket| match width {
+            CounterWidth::One => u32::from(counts[bucket]),
+            CounterWidth::Two => u32::from(u16::from_le_bytes([counts[bucket * 2], counts[bucket * 2 + 1]])),
+            CounterWidth::Four => {
+                let place = &counts[bucket * 4..bucket * 4 + 4];
+                u32::from_le_bytes([place[0], place[1], place[2], place[3]])
+            }
+        })
+    }
+
+    /// The sum of its counts; exact below the threshold.
+    #[must_use]
+    pub fn count(&self) -> u32 {
         match self.layout.width {
-            CounterWidth::One => predicate::own(counts.iter().map(|count| u32::from(*count)), threshold),
-            CounterWidth::Two => predicate::own(
-                counts.chunks_exact(2).map(|count| u32::from(u16::from_le_bytes([count[0], count[1]]))),
-                threshold,
-            ),
-            CounterWidth::Four => predicate::own(
-                counts.chunks_exact(4).map(|count| u32::from_le_bytes([count[0], count[1], count[2], count[3]])),
-                threshold,
-            ),
+            CounterWidth::One => self.bytes[COUNTS_AT..].iter().map(|count| u32::from(*count)).sum(),
+            CounterWidth::Two | CounterWidth::Four => self.counts().fold(0, u32::saturating_add),
         }
+    }
+}
+
+/// The most that a run over a window's start can hold of the window before, in one byte: a pane whose own count and
+/// hint stay below the threshold need not look at the window before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hint(u8);
+
+impl Hint {
+    /// The hint of this many.
+    #[must_use]
+    pub fn of(count: u32) -> Self {
+        Self(u8::try_from(count).unwrap_or(u8::MAX))
+    }
+
+    /// The hint of `n` more.
+    #[must_use]
+    pub fn plus(self, n: u32) -> Self {
+        Self::of(u32::from(self.0).saturating_add(n))
+    }
+
+    /// Whether a run may hold the threshold, with `count` in the window itself.
+    #[must_use]
+    pub fn may_reach(self, count: u32, threshold: u32) -> bool {
+        self.0 > 0 && (self.0 == u8::MAX || u32::from(self.0) + count >= threshold)
     }
 }
 
@@ -374,13 +450,13 @@ mod tests {
     fn a_pane_is_found_again_through_every_growth() {
         let mut panes = Panes::new(PaneLayout::new(10, 10), 7);
         for n in 0..300_000 {
-            panes.entry(&key(n), true).expect("created").add((n % 10) as usize, 1);
+            panes.entry(&key(n), true).expect("created").0.add((n % 10) as usize, 1);
         }
         assert_eq!(panes.len(), 300_000);
         for n in 0..300_000 {
             let pane = panes.get(&key(n)).expect("stored");
             assert_eq!(pane.key(), key(n));
-            assert!(pane.own(1) && !pane.own(2));
+            assert_eq!(pane.count(), 1);
         }
         assert!(panes.get(&key(300_001)).is_none());
     }
@@ -389,9 +465,9 @@ mod tests {
     fn tenants_with_one_fingerprint_have_panes_of_their_own() {
         let mut panes = Panes::new(PaneLayout::new(10, 10), 7);
         let of = |tenant| PaneKey { fingerprint: Fingerprint::from_bits(5), tenant: TenantId(tenant) };
-        panes.entry(&of(1), true).expect("created").add(0, 10);
-        assert!(!panes.entry(&of(2), true).expect("created").own(1));
-        assert!(panes.get(&of(1)).expect("stored").own(10));
+        panes.entry(&of(1), true).expect("created").0.add(0, 10);
+        assert_eq!(panes.entry(&of(2), true).expect("created").0.count(), 0);
+        assert_eq!(panes.get(&of(1)).expect("stored").count(), 10);
     }
 
     #[test]
@@ -406,7 +482,7 @@ mod tests {
         for count in [65_536, 400_000] {
             let mut panes = Panes::new(PaneLayout::new(10, 255), 7);
             for n in 0..count {
-                panes.entry(&key(n), true).expect("created").add(0, 1);
+                panes.entry(&key(n), true).expect("created").0.add(0, 1);
             }
             assert!(panes.bytes() / panes.len() <= 56, "{} bytes a pane", panes.bytes() / panes.len());
         }
@@ -415,25 +491,55 @@ mod tests {
     #[test]
     fn an_empty_window_takes_next_to_nothing() {
         let mut panes = Panes::new(PaneLayout::new(10, 10), 7);
-        panes.entry(&key(1), true).expect("created").add(0, 1);
+        panes.entry(&key(1), true).expect("created").0.add(0, 1);
         assert!(panes.bytes() < 1_000, "{}", panes.bytes());
     }
 
+    #[test]
+    fn flags_are_kept_apart() {
+        let mut panes = Panes::new(PaneLayout::new(2, 10), 7);
+        let (mut pane, is_new) = panes.entry(&key(1), true).expect("created");
+        assert!(is_new);
+        assert_eq!((pane.verdict(), pane.detection(), pane.hint()), (Verdict::Below, None, Hint::of(0)));
+        for verdict in VERDICTS {
+            for detection in [Detection::Window, Detection::Bridge, Detection::Late] {
+                pane.set_verdict(verdict);
+                pane.set_detection(detection);
+                assert_eq!((pane.verdict(), pane.detection()), (verdict, Some(detection)));
+            }
+        }
+        pane.add(1, 4);
+        pane.set_hint(Hint::of(7));
+        assert_eq!((pane.count(), pane.hint(), pane.hint_for_next()), (4, Hint::of(7), Hint::of(4)));
+    }
+
+    #[test]
+    fn a_hint_says_no_only_when_it_is_sure() {
+        assert!(!Hint::of(0).may_reach(100, 10), "nothing lies in the window before");
+        assert!(!Hint::of(4).may_reach(5, 10));
+        assert!(Hint::of(5).may_reach(5, 10));
+        assert!(Hint::of(254).plus(1).may_reach(1, 1_000_000), "255 is so much or more");
+    }
+
     proptest! {
-        /// Counters of every width are exact up to the threshold, against a plain map.
+        /// Counters of every width are exact below the threshold, against a plain map.
         #[test]
-        fn own_is_exact(
+        fn counts_are_exact_below_the_threshold(
             threshold in prop_oneof![1u32..300, 65_000u32..66_000, 70_000u32..71_000],
             adds in proptest::collection::vec((0u32..4, 0usize..5, 1u32..40_000), 0..60),
         ) {
             let mut panes = Panes::new(PaneLayout::new(5, threshold), 3);
-            let mut counts = BTreeMap::<u32, u64>::new();
+            let mut counts = BTreeMap::<u32, [u64; 5]>::new();
             for (n, bucket, add) in adds {
-                panes.entry(&key(n), true).expect("created").add(bucket, add);
-                *counts.entry(n).or_default() += u64::from(add);
+                panes.entry(&key(n), true).expect("created").0.add(bucket, add);
+                counts.entry(n).or_default()[bucket] += u64::from(add);
             }
-            for (n, count) in counts {
-                prop_assert_eq!(panes.get(&key(n)).expect("stored").own(threshold), count >= u64::from(threshold));
+            let capped = |count: u64| count.min(u64::from(threshold));
+            for (n, counts) in counts {
+                let pane = panes.get(&key(n)).expect("stored");
+                prop_assert_eq!(capped(pane.count().into()), capped(counts.iter().sum()));
+                let exact = pane.counts().zip(counts).all(|(is, was)| capped(is.into()) == capped(was));
+                prop_assert!(exact);
             }
         }
     }

@@ -3,10 +3,10 @@
 //! A condition is a piece of SQL and the values of its parameters. The server takes at most 128 KiB for one parameter's
 //! text (`http_max_field_value_size`), so long lists are cut into several.
 
+use crate::{FACTS_MAX, KeySpan};
 use clickhouse::query::Query;
 use floodmark_model::progress::Progress;
 use floodmark_model::{EventTime, IncidentKey, Rule};
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// 1900-01-01, the first instant that a DateTime64 can hold, in milliseconds before 1970.
@@ -23,6 +23,20 @@ const PARTITIONS_PER_PARAMETER: usize = 1_000;
 
 /// Five-minute numbers per parameter: at most 10 bytes each. More are a range.
 const SLOTS_PER_PARAMETER: usize = 10_000;
+
+/// Bytes of tenant names in one query, so that their parameter stays below the server's limit even if every character is
+/// escaped.
+const TENANT_BYTES_MAX: usize = 48 << 10;
+
+/// How many keys, of these tenants, fit into one query; at least one.
+pub(super) fn keys_of_query<'a>(tenants: impl Iterator<Item = &'a str>) -> usize {
+    let mut bytes = 0;
+    let fits = |tenant: &&str| {
+        bytes += tenant.len() + 4;
+        bytes <= TENANT_BYTES_MAX
+    };
+    tenants.take(FACTS_MAX).take_while(fits).count().max(1)
+}
 
 /// A part of a WHERE clause. The text holds no value that came from outside.
 pub(super) trait Condition: Sync {
@@ -193,58 +207,145 @@ impl Condition for Covered {
     }
 }
 
+/// The five minutes that spans of time touch: what the sort key begins with.
+struct FiveMinutes {
+    /// First and last number of each run of them; sorted, and apart from each other.
+    runs: Vec<(i64, i64)>,
+}
+
+impl FiveMinutes {
+    /// Of half-open spans in any order.
+    fn of(spans: impl Iterator<Item = (EventTime, EventTime)>) -> Self {
+        let numbers =
+            |(from, until): (EventTime, EventTime)| (FIVE_MINUTES.number(from), FIVE_MINUTES.number(until.minus(1)));
+        let mut touched: Vec<_> = spans.map(numbers).collect();
+        touched.sort_unstable();
+        let mut runs: Vec<(i64, i64)> = Vec::new();
+        for (first, last) in touched {
+            match runs.last_mut() {
+                Some(run) if first <= run.1 + 1 => run.1 = run.1.max(last),
+                _ => runs.push((first, last)),
+            }
+        }
+        Self { runs }
+    }
+
+    fn are_listed(&self) -> bool {
+        let numbers: i64 = self.runs.iter().map(|(first, last)| last - first + 1).sum();
+        numbers <= SLOTS_PER_PARAMETER as i64
+    }
+}
+
+impl Condition for FiveMinutes {
+    fn sql(&self) -> String {
+        if self.are_listed() {
+            return "five_minutes IN {five_minutes:Array(Int64)}".into();
+        }
+        let (first, last) = (self.runs.first(), self.runs.last());
+        format!("five_minutes BETWEEN {} AND {}", first.map_or(0, |run| run.0), last.map_or(0, |run| run.1))
+    }
+
+    fn bind(&self, query: Query) -> Query {
+        if !self.are_listed() {
+            return query;
+        }
+        let numbers: Vec<i64> = self.runs.iter().flat_map(|(first, last)| *first..=*last).collect();
+        query.param("five_minutes", &numbers)
+    }
+}
+
 /// Windows of keys: one (tenant, fingerprint, window) each.
 pub(super) struct InWindows {
     windows: Slots,
     tenants: Vec<String>,
     fingerprints: Vec<u128>,
     numbers: Vec<i64>,
-    five_minutes: BTreeSet<i64>,
+    five_minutes: FiveMinutes,
 }
 
 impl InWindows {
     pub(super) fn of(keys: &[IncidentKey], windows: Slots) -> Self {
-        let mut five_minutes = BTreeSet::new();
-        for key in keys {
-            let end = key.window.start.plus(windows.size_ms - 1);
-            five_minutes.extend(FIVE_MINUTES.number(key.window.start)..=FIVE_MINUTES.number(end));
-        }
+        let span = |key: &IncidentKey| (key.window.start, key.window.start.plus(windows.size_ms));
         Self {
             windows,
             tenants: keys.iter().map(|key| key.tenant.to_string()).collect(),
             fingerprints: keys.iter().map(|key| key.fingerprint.bits()).collect(),
             numbers: keys.iter().map(|key| windows.number(key.window.start)).collect(),
-            five_minutes,
+            five_minutes: FiveMinutes::of(keys.iter().map(span)),
         }
-    }
-
-    fn five_minutes_are_listed(&self) -> bool {
-        self.five_minutes.len() <= SLOTS_PER_PARAMETER
     }
 }
 
 impl Condition for InWindows {
     // The first two lines are for the sort key; the last is the condition proper.
     fn sql(&self) -> String {
-        let times = if self.five_minutes_are_listed() {
-            "five_minutes IN {five_minutes:Array(Int64)}".into()
-        } else {
-            let (first, last) = (self.five_minutes.first(), self.five_minutes.last());
-            format!("five_minutes BETWEEN {} AND {}", first.copied().unwrap_or(0), last.copied().unwrap_or(0))
-        };
         format!(
             "{times} AND tenant IN {{tenants:Array(String)}} AND fingerprint_bits IN {{fingerprints:Array(UInt128)}} \
-             AND (tenant, fingerprint_bits, {}) IN \
+             AND (tenant, fingerprint_bits, {window}) IN \
              arrayZip({{tenants:Array(String)}}, {{fingerprints:Array(UInt128)}}, {{windows:Array(Int64)}})",
-            self.windows.sql()
+            times = self.five_minutes.sql(),
+            window = self.windows.sql()
         )
     }
 
-    fn bind(&self, mut query: Query) -> Query {
-        if self.five_minutes_are_listed() {
-            query = query.param("five_minutes", &self.five_minutes);
-        }
+    fn bind(&self, query: Query) -> Query {
+        let query = self.five_minutes.bind(query);
         query.param("tenants", &self.tenants).param("fingerprints", &self.fingerprints).param("windows", &self.numbers)
+    }
+}
+
+/// Keys, in the five minutes that any of their spans touches. Which rows lie in a span of their own key is for
+/// [`InSpans::SPANS`] to say.
+pub(super) struct InSpans {
+    tenants: Vec<String>,
+    fingerprints: Vec<u128>,
+    /// The first slot of each span, and the one behind its last.
+    slots: (Vec<i64>, Vec<i64>),
+    whole: TimeSpan,
+    five_minutes: FiveMinutes,
+}
+
+impl InSpans {
+    /// A table of the spans: tenant, fingerprint, number of the first slot, and of the one behind the last.
+    pub(super) const SPANS: &str = "(SELECT span.1 AS tenant, span.2 AS fingerprint_bits, span.3 AS first, span.4 AS end \
+        FROM (SELECT arrayJoin(arrayZip({tenants:Array(String)}, {fingerprints:Array(UInt128)}, \
+        {firsts:Array(Int64)}, {ends:Array(Int64)})) AS span))";
+
+    /// The spans begin and end with a slot.
+    pub(super) fn of(spans: &[KeySpan], slots: Slots) -> Self {
+        let behind = |span: &KeySpan| slots.number(span.until.minus(1)) + 1;
+        Self {
+            tenants: spans.iter().map(|span| span.tenant.to_string()).collect(),
+            fingerprints: spans.iter().map(|span| span.fingerprint.bits()).collect(),
+            slots: (spans.iter().map(|span| slots.number(span.from)).collect(), spans.iter().map(behind).collect()),
+            whole: TimeSpan {
+                from: spans.iter().map(|span| span.from).min().unwrap_or(EventTime::MIN),
+                until: spans.iter().map(|span| span.until).max(),
+            },
+            five_minutes: FiveMinutes::of(spans.iter().map(|span| (span.from, span.until))),
+        }
+    }
+}
+
+impl Condition for InSpans {
+    // The first is for the days; the others, down to the last, are for the sort key.
+    fn sql(&self) -> String {
+        format!(
+            "{whole} AND {times} AND tenant IN {{tenants:Array(String)}} \
+             AND fingerprint_bits IN {{fingerprints:Array(UInt128)}} \
+             AND (tenant, fingerprint_bits) IN arrayZip({{tenants:Array(String)}}, {{fingerprints:Array(UInt128)}})",
+            whole = self.whole.sql(),
+            times = self.five_minutes.sql(),
+        )
+    }
+
+    fn bind(&self, query: Query) -> Query {
+        let query = self.five_minutes.bind(query);
+        query
+            .param("tenants", &self.tenants)
+            .param("fingerprints", &self.fingerprints)
+            .param("firsts", &self.slots.0)
+            .param("ends", &self.slots.1)
     }
 }
 
@@ -265,6 +366,20 @@ mod tests {
                 assert!(next.0 >= time && next.0 < time + size_ms && next.0.rem_euclid(size_ms) == 0);
             }
         }
+    }
+
+    #[test]
+    fn five_minutes_of_spans_are_merged_and_listed_while_they_are_few() {
+        let minutes = |from: i64, until: i64| (EventTime(from * 60_000), EventTime(until * 60_000));
+        let runs = |spans: &[(EventTime, EventTime)]| {
+            let first = FIVE_MINUTES.number(EventTime(0));
+            let FiveMinutes { runs } = FiveMinutes::of(spans.iter().copied());
+            runs.iter().map(|run| (run.0 - first, run.1 - first)).collect::<Vec<_>>()
+        };
+        assert_eq!(runs(&[minutes(20, 25), minutes(-5, 5), minutes(4, 15)]), [(-1, 2), (4, 4)]);
+        let year = minutes(0, 365 * 24 * 60);
+        assert!(!FiveMinutes::of([year].into_iter()).are_listed());
+        assert!(FiveMinutes::of(std::iter::repeat_n(minutes(0, 24 * 60), 5_000)).are_listed());
     }
 
     #[test]

@@ -2,13 +2,12 @@
 
 use super::conditions::{Condition, CountedBy, Covered, Slots, TimeSpan, all, bind_all};
 use super::connection::Connection;
+use super::names::Names;
 use crate::{BucketCount, StoreError, StoredEvent};
 use clickhouse::Row;
 use floodmark_model::progress::Progress;
 use floodmark_model::{Coordinates, EventTime, Fingerprint, Identity, Rule, TopicId};
 use serde::Deserialize;
-use std::collections::HashSet;
-use std::sync::Arc;
 
 #[derive(Row, Deserialize)]
 struct BucketRow<'a> {
@@ -108,19 +107,4 @@ pub(super) async fn delete_uncommitted(connection: &Connection, progress: &Progr
 /// A UUID travels as two numbers, the high half first.
 fn topic_id((high, low): (u64, u64)) -> TopicId {
     TopicId(((u128::from(high) << 64) | u128::from(low)).to_be_bytes())
-}
-
-/// Gives equal names one allocation: millions of rows name a few tenants.
-#[derive(Default)]
-struct Names(HashSet<Arc<str>>);
-
-impl Names {
-    fn shared(&mut self, name: &str) -> Arc<str> {
-        if let Some(known) = self.0.get(name) {
-            return Arc::clone(known);
-        }
-        let new: Arc<str> = name.into();
-        self.0.insert(Arc::clone(&new));
-        new
-    }
 }

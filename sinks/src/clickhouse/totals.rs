@@ -1,11 +1,11 @@
 //! Totals and samples: what windows hold (W-9, W-10).
 
-use super::conditions::{Condition, CountedBy, InWindows, OfTenant, Slots, TimeSpan, all, bind_all};
+use super::conditions::{Condition, CountedBy, InWindows, OfTenant, Slots, TimeSpan, all, bind_all, keys_of_query};
 use super::connection::Connection;
-use crate::{FACTS_MAX, Selection, StoreError, TotalRow};
+use crate::{Selection, StoreError, TotalRow};
 use clickhouse::Row;
 use floodmark_model::incident::{Sample, WindowFacts};
-use floodmark_model::{EventTime, Fingerprint, IncidentKey, IncidentKind, Rule, Window};
+use floodmark_model::{EventTime, Fingerprint, IncidentKey, Rule};
 use serde::Deserialize;
 use std::collections::HashMap;
 
@@ -14,10 +14,6 @@ const SAMPLES_MAX: usize = 10;
 
 /// Characters of a sample.
 const SAMPLE_CHARS_MAX: usize = 1_024;
-
-/// Bytes of tenant names in one query, so that their parameter stays below the server's limit of 128 KiB even if every
-/// character is escaped.
-const TENANT_BYTES_MAX: usize = 48 << 10;
 
 /// Totals, first and last times and samples of windows of `rule`. A window without rows has a total of 0 and its start
 /// as both times.
@@ -29,21 +25,11 @@ pub(super) async fn window_facts(
     let mut facts = Vec::with_capacity(keys.len());
     let mut rest = keys;
     while !rest.is_empty() {
-        let (chunk, others) = rest.split_at(chunk_length(rest));
+        let (chunk, others) = rest.split_at(keys_of_query(rest.iter().map(|key| &*key.tenant)));
         facts.extend(facts_of_chunk(connection, rule, chunk).await?);
         rest = others;
     }
     Ok(facts)
-}
-
-/// How many of the keys fit into one query; at least one.
-fn chunk_length(keys: &[IncidentKey]) -> usize {
-    let mut bytes = 0;
-    let fits = |key: &&IncidentKey| {
-        bytes += key.tenant.len() + 4;
-        bytes <= TENANT_BYTES_MAX
-    };
-    keys.iter().take(FACTS_MAX).take_while(fits).count().max(1)
 }
 
 #[derive(Row, Deserialize)]
@@ -102,47 +88,6 @@ fn in_order(keys: &[IncidentKey], windows: Slots, rows: Vec<FactsRow>) -> Vec<Wi
         }
     };
     keys.iter().map(facts).collect()
-}
-
-#[derive(Row, Deserialize)]
-struct KeyRow {
-    tenant: String,
-    fingerprint_bits: u128,
-    count: u64,
-}
-
-/// The keys of one window of `rule` with at least `rule.threshold` occurrences, with their counts (Q46).
-pub(super) async fn keys_over_threshold(
-    connection: &Connection,
-    rule: &Rule,
-    window_start: EventTime,
-) -> Result<Vec<(IncidentKey, u64)>, StoreError> {
-    let window = Window { start: window_start, size_ms: rule.window_ms };
-    let conditions: [&dyn Condition; 2] =
-        [&TimeSpan { from: window.start, until: Some(window.end()) }, &CountedBy(rule)];
-    let sql = format!(
-        "SELECT tenant, fingerprint_bits, sum(occurrence_count) AS count FROM occurrences FINAL WHERE {} \
-         GROUP BY tenant, fingerprint_bits HAVING count >= {} ORDER BY tenant, fingerprint_bits",
-        all(&conditions),
-        rule.threshold
-    );
-    let query = bind_all(connection.select(&sql), &conditions);
-    let rows: Vec<KeyRow> = connection.fetch("read keys over the threshold", query).await?;
-    let name: std::sync::Arc<str> = rule.name.as_str().into();
-    let key = |row: KeyRow| {
-        let fingerprint = Fingerprint::from_bits(row.fingerprint_bits);
-        (
-            IncidentKey {
-                kind: IncidentKind::Burst,
-                rule: name.clone(),
-                tenant: row.tenant.into(),
-                fingerprint,
-                window,
-            },
-            row.count,
-        )
-    };
-    Ok(rows.into_iter().map(key).collect())
 }
 
 #[derive(Row, Deserialize)]

@@ -105,6 +105,9 @@ pub(super) struct Call<'a> {
     action: &'static str,
 }
 
+/// A parameter of a statement.
+pub(super) type Parameter<'a> = &'a (dyn ToSql + Sync);
+
 /// What the first statement of a transaction found: the stored generation.
 pub(super) type Fence = Option<i64>;
 
@@ -156,7 +159,7 @@ impl Session {
     pub(super) async fn query(
         &self,
         text: &'static str,
-        parameters: &[&(dyn ToSql + Sync)],
+        parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
         let statement = self.prepared(text).await?;
         self.client.query(&statement, parameters).await
@@ -170,7 +173,7 @@ impl Session {
     /// Begins a transaction and locks the generation row. Sends both when it is first polled, and waits for nothing
     /// before: statements that are polled after it, in one task, are fenced by it in the same round trip.
     pub(super) async fn begin_with(&self, fence: &Statement, pipeline: &str) -> Result<Fence, tokio_postgres::Error> {
-        let parameters: [&(dyn ToSql + Sync); 1] = [&pipeline];
+        let parameters: [Parameter<'_>; 1] = [&pipeline];
         let (_, rows) =
             tokio::try_join!(biased; self.client.batch_execute("BEGIN"), self.client.query(fence, &parameters))?;
         Ok(rows.first().map(|row| row.get(0)))
@@ -180,6 +183,16 @@ impl Session {
     pub(super) async fn begin(&self, pipeline: &str) -> Result<Fence, tokio_postgres::Error> {
         let fence = self.prepare_fence().await?;
         self.begin_with(&fence, pipeline).await
+    }
+
+    /// Runs the last statements of a transaction and commits it in the same round trip. `last` must send all that it
+    /// has when it is first polled. Where a statement fails nothing is committed.
+    pub(super) async fn commit_with<T>(
+        &self,
+        last: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, tokio_postgres::Error> {
+        let (value, ()) = tokio::try_join!(biased; last, self.client.batch_execute("COMMIT"))?;
+        Ok(value)
     }
 
     /// The prepared statement of a text.

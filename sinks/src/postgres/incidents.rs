@@ -1,77 +1,192 @@
 //! Incident rows and their life (W-6, W-9, W-10).
 
-use super::connection::{Fence, Session};
-use super::episodes;
-use super::values::{FactRows, NewRows, incident_id, shown, stamp};
+use super::connection::{Fence, Parameter, Session};
+use super::ledger::{self, Alone};
+use super::values::{FactRows, NewRows, Standings, shown, stamp};
+use crate::ledger::{Change, Ledger};
 use crate::{Generation, Selection};
-use floodmark_model::incident::WindowFacts;
+use floodmark_model::incident::{ClosedWindow, JudgedIncident};
 use floodmark_model::{EventTime, IncidentId};
-use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::{Error, Row};
 
-/// See [`crate::IncidentStore::insert_incidents`]. One round trip in front of the commit, unless windows adjoin.
-pub(super) async fn insert(
+/// See [`crate::IncidentStore::write_incidents`]: one round trip that reads, and one that writes and commits; one more
+/// where rows are superseded. Gives the fence back, with nothing written, if it is not of this generation.
+pub(super) async fn write(
     session: &Session,
     pipeline: &str,
     generation: Generation,
-    rows: &NewRows,
-) -> Result<(Fence, Vec<IncidentId>), Error> {
-    const INSERT: &str = "WITH new AS (
-            INSERT INTO incidents (id, tenant, rule, fingerprint, window_start, window_end, detection, status, count,
-                opened_at, samples, episode_id)
-            SELECT id, tenant, rule, fingerprint, window_start, window_end, detection, 'open', count, opened_at,
-                samples, id
-            FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
-                $7::text[], $8::bigint[], $9::timestamptz[], $10::jsonb[])
-                AS t (id, tenant, rule, fingerprint, window_start, window_end, detection, count, opened_at, samples)
-            ON CONFLICT (id) DO NOTHING
-            RETURNING id),
-        audit AS (
-            INSERT INTO incident_transitions (incident_id, transition, generation)
-            SELECT id, 'opened', $11 FROM new)
-        SELECT id FROM new";
-    // Rows of this very batch are not seen by a statement before it, so this one follows.
-    const ADJOINING: &str = "WITH t AS (
-            SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) AS t (id, previous, next))
-        SELECT t.id FROM t JOIN incidents i ON i.id = t.previous AND i.status IN ('open', 'closed')
-        UNION
-        SELECT t.id FROM t JOIN incidents i ON i.id = t.next AND i.status IN ('open', 'closed')";
-    let (insert, adjoining) = (session.prepared(INSERT).await?, session.prepared(ADJOINING).await?);
-    let fence = session.prepare_fence().await?;
-    let columns: [&(dyn tokio_postgres::types::ToSql + Sync); 11] = [
+    rows: &[JudgedIncident],
+) -> Result<Result<Vec<IncidentId>, Fence>, Error> {
+    let mut ledger = Ledger::of(rows.iter().map(|row| &row.key));
+    let held = ledger::begin_and_read(session, pipeline, Alone::Yes, &mut ledger).await?;
+    if held != Some(generation.0) {
+        session.client.batch_execute("ROLLBACK").await?;
+        return Ok(Err(held));
+    }
+    ledger.write(rows);
+    ledger::read_left(session, &mut ledger).await?;
+    ledger.link();
+    let changes = ledger.changes();
+    let (new, changed) = (NewRows::of(&changes), Standings::of(&changes));
+    let (insert, change) = (session.prepared(INSERT).await?, session.prepared(CHANGE).await?);
+    let (new, changed) = (insert_parameters(&new, &generation), change_parameters(&changed, &generation));
+    let last = async {
+        tokio::try_join!(biased; session.client.query(&insert, &new), session.client.query(&change, &changed))
+    };
+    let (new, _) = session.commit_with(last).await?;
+    Ok(Ok(new.iter().filter_map(|row| IncidentId::from_hex(row.get(0))).collect()))
+}
+
+/// A row that is there is left alone: only another program can have written it after it was looked for.
+const INSERT: &str = "WITH new AS (
+        INSERT INTO incidents (id, kind, tenant, rule, fingerprint, window_start, window_end, detection, status, reach,
+            count, opened_at, samples, episode_id)
+        SELECT id, kind, tenant, rule, fingerprint, window_start, window_end, detection, 'open', reach, count,
+            opened_at, samples, episode_id
+        FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[],
+            $8::text[], $9::text[], $10::bigint[], $11::timestamptz[], $12::jsonb[], $13::text[])
+            AS t (id, kind, tenant, rule, fingerprint, window_start, window_end, detection, reach, count, opened_at,
+                samples, episode_id)
+        ON CONFLICT (id) DO NOTHING
+        RETURNING id),
+    audit AS (
+        INSERT INTO incident_transitions (incident_id, transition, generation)
+        SELECT id, 'opened', $14 FROM new)
+    SELECT id FROM new";
+
+fn insert_parameters<'a>(rows: &'a NewRows, generation: &'a Generation) -> [Parameter<'a>; 14] {
+    [
         &rows.ids,
+        &rows.kinds,
         &rows.tenants,
         &rows.rules,
         &rows.fingerprints,
         &rows.starts,
         &rows.ends,
         &rows.detections,
+        &rows.reaches,
         &rows.counts,
         &rows.opened,
         &rows.samples,
+        &rows.episodes,
         &generation.0,
-    ];
-    let neighbours: [&(dyn tokio_postgres::types::ToSql + Sync); 3] = [&rows.ids, &rows.previous_ids, &rows.next_ids];
-    // In this order: nothing is sent in front of the fence.
-    let (held, new, adjoining) = tokio::try_join!(
-        biased;
-        session.begin_with(&fence, pipeline),
-        session.client.query(&insert, &columns),
-        session.client.query(&adjoining, &neighbours),
-    )?;
-    let new: BTreeSet<IncidentId> = new.iter().filter_map(|row| incident_id(row.get(0))).collect();
-    let keys: BTreeMap<&str, _> = rows.ids.iter().map(String::as_str).zip(&rows.keys).collect();
-    let joining = adjoining.iter().map(|row| row.get::<_, &str>(0));
-    let joining = joining.filter(|id| incident_id(id).is_some_and(|id| new.contains(&id))).map(|id| keys[id]);
-    episodes::join_all(session, joining.collect()).await?;
-    Ok((held, new.into_iter().collect()))
+    ]
+}
+
+/// Where rows stand that this call closes no window of. A closing in the other lane may have written totals and closed
+/// windows since they were read: what it has written stays.
+const CHANGE: &str = "WITH wanted AS (
+        SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[])
+            AS t (id, status, superseded_by, reach, count, episode_id, transition)),
+    locked AS (
+        SELECT i.id FROM incidents i JOIN wanted USING (id) ORDER BY i.id FOR UPDATE OF i),
+    written AS (
+        UPDATE incidents i SET
+            status = CASE WHEN w.status NOT IN ('open', 'closed') THEN w.status
+                WHEN i.closed_at IS NULL THEN 'open' ELSE 'closed' END,
+            superseded_by = w.superseded_by, reason = NULL, episode_id = w.episode_id,
+            reach = CASE WHEN i.reach = 'own' THEN i.reach ELSE w.reach END,
+            count = CASE WHEN i.total IS NULL THEN greatest(i.count, w.count) ELSE i.count END,
+            updated_at = clock_timestamp()
+        FROM wanted w JOIN locked USING (id) WHERE i.id = w.id
+        RETURNING i.id, w.transition)
+    INSERT INTO incident_transitions (incident_id, transition, generation)
+    SELECT id, transition, $8 FROM written WHERE transition IS NOT NULL";
+
+fn change_parameters<'a>(rows: &'a Standings, generation: &'a Generation) -> [Parameter<'a>; 8] {
+    [
+        &rows.ids,
+        &rows.statuses,
+        &rows.superseded_by,
+        &rows.reaches,
+        &rows.counts,
+        &rows.episodes,
+        &rows.transitions,
+        &generation.0,
+    ]
+}
+
+/// One call of [`crate::IncidentStore::close_incidents`].
+#[derive(Clone, Copy)]
+pub(super) struct Closing<'a> {
+    pub(super) generation: Generation,
+    pub(super) windows: &'a [ClosedWindow],
+    pub(super) settled: bool,
+    pub(super) alone: Alone,
+}
+
+/// Most closings leave rows live that were, so that no incident that is due has to wait for them: with [`Alone::No`]
+/// only those rows are written that stand as they were read. Says whether all is done; if not, it is repeated alone.
+pub(super) async fn close(session: &Session, pipeline: &str, closing: Closing<'_>) -> Result<(Fence, bool), Error> {
+    let Closing { generation, windows, settled, alone } = closing;
+    let mut ledger = Ledger::of(windows.iter().map(|window| &window.facts.key));
+    let held = ledger::begin_and_read(session, pipeline, alone, &mut ledger).await?;
+    ledger.close(windows, settled);
+    let is_alone = alone == Alone::Yes;
+    if held != Some(generation.0) || (!is_alone && ledger.moves_any()) {
+        return Ok((held, false));
+    }
+    ledger::read_left(session, &mut ledger).await?;
+    ledger.link();
+    let changes = ledger.changes();
+    let (closed, beside): (Vec<&Change<'_>>, Vec<_>) = changes.iter().partition(|change| change.closing.is_some());
+    let facts = FactRows::new(closed.iter().filter_map(|change| Some(&change.closing?.facts)));
+    let closed = Standings::of(closed);
+    let written = session.query(CLOSE, &close_parameters(&facts, &closed, &closing)).await?;
+    if is_alone && !beside.is_empty() {
+        session.query(CHANGE, &change_parameters(&Standings::of(beside), &generation)).await?;
+    }
+    Ok((held, written.len() == closed.ids.len()))
+}
+
+/// Not alone, a row's episode and reach may have changed since it was read.
+const CLOSE: &str = "WITH facts AS (
+        SELECT * FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::timestamptz[], $5::jsonb[], $6::text[],
+                $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[])
+            AS t (id, total, first_ts, last_ts, samples, before, after, superseded_by, reach, episode_id, transition,
+                reason)),
+    locked AS (
+        SELECT i.id FROM incidents i JOIN facts ON i.id = facts.id WHERE $13 OR i.status = facts.before
+        ORDER BY i.id FOR UPDATE OF i),
+    written AS (
+        UPDATE incidents i SET status = f.after, superseded_by = f.superseded_by, reason = f.reason, count = f.total,
+            total = f.total, total_at = clock_timestamp(), first_ts = f.first_ts, last_ts = f.last_ts,
+            samples = f.samples, updated_at = clock_timestamp(),
+            reach = CASE WHEN i.reach = 'own' THEN i.reach ELSE f.reach END,
+            closed_at = CASE WHEN i.closed_at IS NOT NULL OR NOT $14 THEN i.window_end END,
+            episode_id = CASE WHEN $13 THEN f.episode_id ELSE i.episode_id END
+        FROM facts f JOIN locked USING (id) WHERE i.id = f.id
+        RETURNING i.id, f.transition, f.reason),
+    audit AS (
+        INSERT INTO incident_transitions (incident_id, transition, generation, reason)
+        SELECT id, transition, $15, reason FROM written WHERE transition IS NOT NULL)
+    SELECT id FROM written";
+
+fn close_parameters<'a>(facts: &'a FactRows, rows: &'a Standings, closing: &'a Closing<'_>) -> [Parameter<'a>; 15] {
+    [
+        &facts.ids,
+        &facts.totals,
+        &facts.first,
+        &facts.last,
+        &facts.samples,
+        &rows.befores,
+        &rows.statuses,
+        &rows.superseded_by,
+        &rows.reaches,
+        &rows.episodes,
+        &rows.transitions,
+        &rows.reasons,
+        if closing.alone == Alone::Yes { &true } else { &false },
+        &closing.settled,
+        &closing.generation.0,
+    ]
 }
 
 /// See [`crate::IncidentStore::existing`].
 pub(super) async fn existing(session: &Session, ids: &[IncidentId]) -> Result<Vec<IncidentId>, Error> {
     let ids: Vec<String> = ids.iter().map(IncidentId::to_string).collect();
     let rows = session.query("SELECT id FROM incidents WHERE id = ANY ($1)", &[&ids]).await?;
-    Ok(rows.iter().filter_map(|row| incident_id(row.get(0))).collect())
+    Ok(rows.iter().filter_map(|row| IncidentId::from_hex(row.get(0))).collect())
 }
 
 /// See [`crate::IncidentStore::refresh_incidents`]. Facts without rows say nothing yet, and are passed over.
@@ -90,79 +205,13 @@ pub(super) async fn refresh(session: &Session, pipeline: &str, facts: &FactRows)
     Ok((fence, ()))
 }
 
-/// One call of [`crate::IncidentStore::close_incidents`].
-#[derive(Clone, Copy)]
-pub(super) struct Closing {
-    pub(super) generation: Generation,
-    pub(super) threshold: u32,
-    pub(super) settled: bool,
-}
-
-/// W-9. A superseded row stays so, since the incident of the window before stands for it; below the threshold a row was
-/// never due, whether its window has closed or not.
-pub(super) async fn close(
-    session: &Session,
-    pipeline: &str,
-    closing: Closing,
-    rows: &FactRows,
-    facts: &[WindowFacts],
-) -> Result<(Fence, ()), Error> {
-    const CLOSE: &str = "WITH facts AS (
-            SELECT * FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::timestamptz[], $5::jsonb[])
-                AS t (id, total, first_ts, last_ts, samples)),
-        locked AS (
-            SELECT i.id, i.status AS before, i.closed_at IS NOT NULL OR NOT $7 AS is_closed
-            FROM incidents i JOIN facts USING (id) ORDER BY i.id FOR UPDATE OF i),
-        judged AS (
-            SELECT *, CASE WHEN before = 'superseded' THEN before
-                WHEN total < $6 THEN 'withdrawn'
-                WHEN is_closed THEN 'closed' ELSE 'open' END AS after
-            FROM facts JOIN locked USING (id)),
-        written AS (
-            UPDATE incidents i SET status = after, count = j.total, total = j.total, total_at = clock_timestamp(),
-                first_ts = j.first_ts, last_ts = j.last_ts, samples = j.samples, updated_at = clock_timestamp(),
-                closed_at = CASE WHEN is_closed THEN window_end END,
-                reason = CASE WHEN after = 'withdrawn'
-                    THEN format('the total of %s is below the threshold of %s', j.total, $6) END
-            FROM judged j WHERE i.id = j.id
-            RETURNING i.id, before, after, i.reason),
-        audit AS (
-            INSERT INTO incident_transitions (incident_id, transition, generation, reason)
-            SELECT id, CASE WHEN after = 'withdrawn' THEN after WHEN before = 'withdrawn' THEN 'returned'
-                ELSE 'closed' END, $8, reason
-            FROM written WHERE before <> after)
-        SELECT id, before IN ('open', 'closed') AS was_live, after IN ('open', 'closed') AS is_live FROM written
-        WHERE (before IN ('open', 'closed')) <> (after IN ('open', 'closed'))";
-    let fence = session.begin(pipeline).await?;
-    let threshold = i64::from(closing.threshold);
-    let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 8] = [
-        &rows.ids,
-        &rows.totals,
-        &rows.first,
-        &rows.last,
-        &rows.samples,
-        &threshold,
-        &closing.settled,
-        &closing.generation.0,
-    ];
-    let changed = session.query(CLOSE, &parameters).await?;
-    let keys: BTreeMap<String, _> = facts.iter().map(|facts| (facts.key.id().to_string(), &facts.key)).collect();
-    let (joining, leaving): (Vec<_>, Vec<_>) = changed.iter().partition(|row| row.get("is_live"));
-    let key = |row: &Row| keys[row.get::<_, &str>("id")];
-    // A run that a row leaves is parted before another one joins it: what joins takes the whole run to its right along.
-    for row in leaving {
-        episodes::leave(session, key(row)).await?;
-    }
-    episodes::join_all(session, joining.into_iter().map(key).collect()).await?;
-    Ok((fence, ()))
-}
-
 /// See [`crate::IncidentStore::stored_incidents`]. Withdrawn rows are left out: to the judge they never fired.
 pub(super) async fn stored(session: &Session, since: EventTime) -> Result<Vec<Row>, Error> {
     const STORED: &str =
-        "SELECT rule, tenant, fingerprint, window_start, window_end, closed_at IS NOT NULL AS is_closed
+        "SELECT kind, rule, tenant, fingerprint, window_start, window_end, status, closed_at IS NOT NULL AS is_closed,
+            reach, detection
         FROM incidents WHERE window_start >= $1 AND status <> 'withdrawn'
-        ORDER BY window_start, tenant COLLATE \"C\", rule COLLATE \"C\", fingerprint COLLATE \"C\"";
+        ORDER BY window_start, tenant COLLATE \"C\", rule COLLATE \"C\", fingerprint COLLATE \"C\", kind";
     session.query(STORED, &[&stamp(since)]).await
 }
 
@@ -175,7 +224,7 @@ pub(super) async fn select(session: &Session, selection: &Selection) -> Result<V
         FROM incidents
         WHERE ($1::timestamptz IS NULL OR window_start >= $1) AND ($2::timestamptz IS NULL OR window_start < $2)
             AND ($3::text IS NULL OR tenant = $3)
-        ORDER BY window_start, tenant COLLATE \"C\", rule COLLATE \"C\", fingerprint COLLATE \"C\"";
+        ORDER BY window_start, tenant COLLATE \"C\", rule COLLATE \"C\", fingerprint COLLATE \"C\", kind";
     let (since, until) = (selection.since.map(stamp), selection.until.map(stamp));
     let tenant = selection.tenant.as_deref().map(shown);
     session.query(SELECT, &[&since, &until, &tenant]).await

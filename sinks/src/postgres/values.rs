@@ -1,9 +1,11 @@
 //! Rust values as columns, and back.
 
 use super::STORE;
+use crate::ledger::{self, Change};
 use crate::{Failure, StoreError, StoredIncident};
 use floodmark_model::incident::{IncidentRow, JudgedIncident, Sample, Status, WindowFacts};
-use floodmark_model::{Detection, EventTime, Fingerprint, IncidentId, IncidentKey, IncidentKind, TopicId, Window};
+use floodmark_model::{Detection, EventTime, Fingerprint, IncidentKey, IncidentKind, Reach, TopicId, Window};
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::Row;
 
@@ -49,59 +51,98 @@ fn samples_json(samples: &[Sample]) -> serde_json::Value {
     serde_json::to_value(shown).unwrap_or_default()
 }
 
+/// The ids of the same key in the window before and in the window after.
+pub(super) fn neighbours(key: &IncidentKey) -> (String, String) {
+    (ledger::previous(key).id().to_string(), ledger::next(key).id().to_string())
+}
+
 /// New incidents by column, sorted by id.
 #[derive(Default)]
 pub(super) struct NewRows {
-    pub(super) keys: Vec<IncidentKey>,
     pub(super) ids: Vec<String>,
-    pub(super) previous_ids: Vec<String>,
-    pub(super) next_ids: Vec<String>,
+    pub(super) kinds: Vec<&'static str>,
     pub(super) tenants: Vec<String>,
     pub(super) rules: Vec<String>,
     pub(super) fingerprints: Vec<String>,
     pub(super) starts: Vec<SystemTime>,
     pub(super) ends: Vec<SystemTime>,
     pub(super) detections: Vec<&'static str>,
+    pub(super) reaches: Vec<&'static str>,
     pub(super) counts: Vec<i64>,
     pub(super) opened: Vec<SystemTime>,
     pub(super) samples: Vec<serde_json::Value>,
+    pub(super) episodes: Vec<String>,
 }
 
 impl NewRows {
-    pub(super) fn new(incidents: &[JudgedIncident]) -> Self {
-        let mut sorted: Vec<(String, &JudgedIncident)> =
-            incidents.iter().map(|incident| (incident.key.id().to_string(), incident)).collect();
-        sorted.sort_by(|left, right| left.0.cmp(&right.0));
-        sorted.dedup_by(|left, right| left.0 == right.0);
+    /// Those of the changes that are new.
+    pub(super) fn of(changes: &[Change<'_>]) -> Self {
         let mut rows = Self::default();
-        for (id, incident) in sorted {
-            rows.push(id, incident);
+        for change in by_id(changes) {
+            if let (None, Some(opening)) = (change.before, change.opening) {
+                rows.push(change, opening);
+            }
         }
         rows
     }
 
-    fn push(&mut self, id: String, incident: &JudgedIncident) {
-        let key = &incident.key;
-        let sample = incident.message.as_ref().map(|message| Sample { message: message.to_string(), count: 1 });
-        self.ids.push(id);
-        self.previous_ids.push(neighbour(key, key.window.previous()));
-        self.next_ids.push(neighbour(key, key.window.next()));
+    fn push(&mut self, change: &Change<'_>, opening: &JudgedIncident) {
+        let (key, now) = (change.key, &change.now);
+        let sample = opening.message.as_ref().map(|message| Sample { message: message.to_string(), count: 1 });
+        self.ids.push(change.id.to_string());
+        self.kinds.push(key.kind.name());
         self.tenants.push(shown(&key.tenant));
         self.rules.push(shown(&key.rule));
         self.fingerprints.push(key.fingerprint.to_string());
         self.starts.push(stamp(key.window.start));
         self.ends.push(stamp(key.window.end()));
-        self.detections.push(incident.detection.name());
-        self.counts.push(incident.count.cast_signed());
-        self.opened.push(stamp(incident.opened_at));
+        self.detections.push(opening.detection.name());
+        self.reaches.push(now.reach.name());
+        self.counts.push(now.count.cast_signed());
+        self.opened.push(stamp(opening.opened_at));
         self.samples.push(samples_json(sample.as_slice()));
-        self.keys.push(key.clone());
+        self.episodes.push(now.episode.to_string());
     }
 }
 
-/// The id of the same key in another window.
-pub(super) fn neighbour(key: &IncidentKey, window: Window) -> String {
-    IncidentKey { window, ..key.clone() }.id().to_string()
+/// Where rows that are there stand now, by column, sorted by id.
+#[derive(Default)]
+pub(super) struct Standings {
+    pub(super) ids: Vec<String>,
+    pub(super) befores: Vec<&'static str>,
+    pub(super) statuses: Vec<&'static str>,
+    pub(super) superseded_by: Vec<Option<String>>,
+    pub(super) reaches: Vec<&'static str>,
+    pub(super) counts: Vec<i64>,
+    pub(super) episodes: Vec<String>,
+    pub(super) transitions: Vec<Option<&'static str>>,
+    pub(super) reasons: Vec<Option<String>>,
+}
+
+impl Standings {
+    /// Those of rows that are there.
+    pub(super) fn of<'a>(changes: impl IntoIterator<Item = &'a Change<'a>>) -> Self {
+        let mut rows = Self::default();
+        for change in by_id(changes) {
+            let (Some(before), now) = (change.before, &change.now) else { continue };
+            rows.ids.push(change.id.to_string());
+            rows.befores.push(before.status.name());
+            rows.statuses.push(now.status.name());
+            rows.superseded_by.push(now.superseded_by.map(|id| id.to_string()));
+            rows.reaches.push(now.reach.name());
+            rows.counts.push(now.count.cast_signed());
+            rows.episodes.push(now.episode.to_string());
+            rows.transitions.push(change.transition());
+            rows.reasons.push(change.reason());
+        }
+        rows
+    }
+}
+
+fn by_id<'a>(changes: impl IntoIterator<Item = &'a Change<'a>>) -> Vec<&'a Change<'a>> {
+    let mut sorted: Vec<_> = changes.into_iter().collect();
+    sorted.sort_by_key(|change| change.id);
+    sorted
 }
 
 /// Facts by column, sorted by id.
@@ -115,15 +156,13 @@ pub(super) struct FactRows {
 }
 
 impl FactRows {
-    pub(super) fn new(facts: &[WindowFacts]) -> Self {
-        let mut sorted: Vec<(String, &WindowFacts)> =
-            facts.iter().map(|facts| (facts.key.id().to_string(), facts)).collect();
-        sorted.sort_by(|left, right| left.0.cmp(&right.0));
-        sorted.dedup_by(|left, right| left.0 == right.0);
+    /// Of several facts of one key the last ones hold.
+    pub(super) fn new<'a>(facts: impl IntoIterator<Item = &'a WindowFacts>) -> Self {
+        let by_id: BTreeMap<_, _> = facts.into_iter().map(|facts| (facts.key.id(), facts)).collect();
         let mut rows = Self::default();
-        for (id, facts) in sorted {
+        for (id, facts) in by_id {
             let time = |time: EventTime| (facts.total > 0).then(|| stamp(time));
-            rows.ids.push(id);
+            rows.ids.push(id.to_string());
             rows.totals.push(facts.total.cast_signed());
             rows.first.push(time(facts.first_ts));
             rows.last.push(time(facts.last_ts));
@@ -136,23 +175,25 @@ impl FactRows {
 /// A stored incident, as a start needs it.
 pub(super) fn stored_incident(row: &Row) -> Result<StoredIncident, StoreError> {
     let (start, end) = (time(row.get("window_start")), time(row.get("window_end")));
-    let fingerprint: &str = row.get("fingerprint");
+    let key = IncidentKey {
+        kind: parsed(row, "kind", IncidentKind::from_name)?,
+        rule: row.get::<_, &str>("rule").into(),
+        tenant: row.get::<_, &str>("tenant").into(),
+        fingerprint: parsed(row, "fingerprint", Fingerprint::from_hex)?,
+        window: Window { start, size_ms: end.0 - start.0 },
+    };
     Ok(StoredIncident {
-        key: IncidentKey {
-            kind: IncidentKind::Burst,
-            rule: row.get::<_, &str>("rule").into(),
-            tenant: row.get::<_, &str>("tenant").into(),
-            fingerprint: known(Fingerprint::from_hex(fingerprint), "fingerprint", fingerprint)?,
-            window: Window { start, size_ms: end.0 - start.0 },
-        },
+        key,
+        status: parsed(row, "status", Status::from_name)?,
         is_closed: row.get("is_closed"),
+        reach: parsed(row, "reach", Reach::from_name)?,
+        detection: parsed(row, "detection", Detection::from_name)?,
     })
 }
 
 /// A stored incident, as people see it.
 pub(super) fn incident_row(row: &Row) -> Result<IncidentRow, StoreError> {
     let maybe = |column: &str| row.get::<_, Option<SystemTime>>(column).map(time);
-    let (detection, status): (&str, &str) = (row.get("detection"), row.get("status"));
     let samples: serde_json::Value = row.get("samples");
     Ok(IncidentRow {
         id: row.get("id"),
@@ -162,8 +203,8 @@ pub(super) fn incident_row(row: &Row) -> Result<IncidentRow, StoreError> {
         fingerprint: row.get("fingerprint"),
         window_start: time(row.get("window_start")),
         window_end: time(row.get("window_end")),
-        detection: known(Detection::from_name(detection), "detection", detection)?,
-        status: known(Status::from_name(status), "status", status)?,
+        detection: parsed(row, "detection", Detection::from_name)?,
+        status: parsed(row, "status", Status::from_name)?,
         count: row.get::<_, i64>("count").cast_unsigned(),
         total: row.get::<_, Option<i64>>("total").map(i64::cast_unsigned),
         first_ts: maybe("first_ts"),
@@ -176,15 +217,16 @@ pub(super) fn incident_row(row: &Row) -> Result<IncidentRow, StoreError> {
     })
 }
 
-/// An id of 32 hex digits.
-pub(super) fn incident_id(text: &str) -> Option<IncidentId> {
-    u128::from_str_radix(text, 16).ok().map(IncidentId)
-}
-
 /// A topic id as text that Postgres reads as a uuid.
 pub(super) fn topic_id(text: &str) -> Option<TopicId> {
     let hex: String = text.chars().filter(|letter| *letter != '-').collect();
     u128::from_str_radix(&hex, 16).ok().map(|bits| TopicId(bits.to_be_bytes()))
+}
+
+/// The value that the text of a column stands for.
+fn parsed<T>(row: &Row, column: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T, StoreError> {
+    let text: &str = row.get(column);
+    known(parse(text), column, text)
 }
 
 /// What only another program can have written.

@@ -2,55 +2,145 @@
 
 use super::classify::Trouble;
 use super::pipeline::NOW;
-use super::{episodes, text};
+use super::{ledger, text};
+use crate::ledger::{Change, Ledger};
 use crate::{Generation, Selection, StoredIncident};
-use floodmark_model::incident::{IncidentRow, JudgedIncident, Sample, Status, WindowFacts};
-use floodmark_model::{Detection, EventTime, Fingerprint, IncidentId, IncidentKey, IncidentKind, Window};
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, named_params, params};
+use floodmark_model::incident::{ClosedWindow, IncidentRow, JudgedIncident, Sample, Status, WindowFacts};
+use floodmark_model::{Detection, EventTime, Fingerprint, IncidentId, IncidentKey, IncidentKind, Reach, Window};
+use rusqlite::{Connection, Row, Transaction, named_params, params};
 
-/// See [`crate::IncidentStore::insert_incidents`]. A row that was withdrawn and is due after all comes back when its
-/// total says so, not here.
-pub(super) fn insert(
+/// See [`crate::IncidentStore::write_incidents`].
+pub(super) fn write(
     transaction: &Transaction<'_>,
     generation: Generation,
-    incidents: Vec<JudgedIncident>,
+    rows: &[JudgedIncident],
 ) -> Result<Vec<IncidentId>, Trouble> {
-    let mut new = Vec::new();
-    for incident in incidents {
-        let id = incident.key.id();
-        if insert_row(transaction, &incident)? {
-            audit(transaction, generation, id, "opened", None)?;
-            episodes::join(transaction, &incident.key)?;
-            new.push(id);
-        }
-    }
-    Ok(new)
+    let mut ledger = Ledger::of(rows.iter().map(|row| &row.key));
+    ledger::read(transaction, &mut ledger)?;
+    ledger.write(rows);
+    ledger::read_left(transaction, &mut ledger)?;
+    ledger.link();
+    let changes = ledger.changes();
+    changes.iter().try_for_each(|change| apply(transaction, generation, change))?;
+    Ok(changes.iter().filter(|change| change.before.is_none()).map(|change| change.id).collect())
 }
 
-fn insert_row(transaction: &Transaction<'_>, incident: &JudgedIncident) -> Result<bool, Trouble> {
-    let key = &incident.key;
-    let sample = incident.message.as_ref().map(|message| Sample { message: message.to_string(), count: 1 });
-    let inserted = transaction
+/// See [`crate::IncidentStore::close_incidents`].
+pub(super) fn close(
+    transaction: &Transaction<'_>,
+    generation: Generation,
+    windows: &[ClosedWindow],
+    settled: bool,
+) -> Result<(), Trouble> {
+    let mut ledger = Ledger::of(windows.iter().map(|window| &window.facts.key));
+    ledger::read(transaction, &mut ledger)?;
+    ledger.close(windows, settled);
+    ledger::read_left(transaction, &mut ledger)?;
+    ledger.link();
+    ledger.changes().iter().try_for_each(|change| apply(transaction, generation, change))
+}
+
+fn apply(transaction: &Transaction<'_>, generation: Generation, change: &Change<'_>) -> Result<(), Trouble> {
+    if let (None, Some(opening)) = (change.before, change.opening) {
+        insert_row(transaction, change, opening)?;
+    } else if change.before != Some(change.now) {
+        write_standing(transaction, change)?;
+    }
+    if let Some(closing) = change.closing {
+        write_facts(transaction, &closing.facts, change)?;
+    }
+    match change.transition() {
+        Some(transition) => audit(transaction, generation, change, transition),
+        None => Ok(()),
+    }
+}
+
+fn insert_row(transaction: &Transaction<'_>, change: &Change<'_>, opening: &JudgedIncident) -> Result<(), Trouble> {
+    let (key, now) = (change.key, &change.now);
+    let sample = opening.message.as_ref().map(|message| Sample { message: message.to_string(), count: 1 });
+    transaction
         .prepare_cached(
             "INSERT INTO incidents (id, kind, tenant, rule, fingerprint, window_start, window_end, detection, status,
-                count, opened_at, episode_id, samples)
-            VALUES (:id, 'burst', :tenant, :rule, :fingerprint, :window_start, :window_end, :detection, 'open',
-                :count, :opened_at, :id, :samples)
-            ON CONFLICT (id) DO NOTHING",
+                reach, count, opened_at, episode_id, samples)
+            VALUES (:id, :kind, :tenant, :rule, :fingerprint, :window_start, :window_end, :detection, :status, :reach,
+                :count, :opened_at, :episode, :samples)",
         )?
         .execute(named_params! {
-            ":id": key.id().to_string(),
+            ":id": change.id.to_string(),
+            ":kind": key.kind.name(),
             ":tenant": key.tenant,
             ":rule": key.rule,
             ":fingerprint": key.fingerprint.to_string(),
             ":window_start": key.window.start.0,
             ":window_end": key.window.end().0,
-            ":detection": incident.detection.name(),
-            ":count": incident.count.cast_signed(),
-            ":opened_at": incident.opened_at.0,
+            ":detection": opening.detection.name(),
+            ":status": now.status.name(),
+            ":reach": now.reach.name(),
+            ":count": now.count.cast_signed(),
+            ":opened_at": opening.opened_at.0,
+            ":episode": now.episode.to_string(),
             ":samples": samples_json(sample.as_slice())?,
         })?;
-    Ok(inserted == 1)
+    Ok(())
+}
+
+fn write_standing(transaction: &Transaction<'_>, change: &Change<'_>) -> Result<(), Trouble> {
+    let now = &change.now;
+    transaction
+        .prepare_cached(
+            "UPDATE incidents
+            SET status = :status, superseded_by = :superseded_by, reason = :reason, reach = :reach, count = :count,
+                episode_id = :episode
+            WHERE id = :id",
+        )?
+        .execute(named_params! {
+            ":status": now.status.name(),
+            ":superseded_by": now.superseded_by.map(|id| id.to_string()),
+            ":reason": change.reason(),
+            ":reach": now.reach.name(),
+            ":count": now.count.cast_signed(),
+            ":episode": now.episode.to_string(),
+            ":id": change.id.to_string(),
+        })?;
+    Ok(())
+}
+
+fn write_facts(transaction: &Transaction<'_>, facts: &WindowFacts, change: &Change<'_>) -> Result<(), Trouble> {
+    let time = |time: EventTime| (facts.total > 0).then_some(time.0);
+    transaction
+        .prepare_cached(&format!(
+            "UPDATE incidents
+            SET total = :total, total_at = {NOW}, first_ts = :first_ts, last_ts = :last_ts, reason = :reason,
+                closed_at = iif(:is_closed, window_end, NULL), samples = :samples
+            WHERE id = :id"
+        ))?
+        .execute(named_params! {
+            ":total": facts.total.cast_signed(),
+            ":first_ts": time(facts.first_ts),
+            ":last_ts": time(facts.last_ts),
+            // It names the total.
+            ":reason": change.reason(),
+            ":is_closed": change.now.is_closed,
+            ":samples": samples_json(&facts.samples)?,
+            ":id": change.id.to_string(),
+        })?;
+    Ok(())
+}
+
+/// A-16: a row for each change of a status, in the transaction of the change.
+fn audit(
+    transaction: &Transaction<'_>,
+    generation: Generation,
+    change: &Change<'_>,
+    transition: &str,
+) -> Result<(), Trouble> {
+    transaction
+        .prepare_cached(&format!(
+            "INSERT INTO incident_transitions (incident_id, transition, at, generation, reason)
+            VALUES (?, ?, {NOW}, ?, ?)"
+        ))?
+        .execute(params![change.id.to_string(), transition, generation.0, change.reason()])?;
+    Ok(())
 }
 
 /// See [`crate::IncidentStore::existing`].
@@ -81,131 +171,35 @@ pub(super) fn refresh(transaction: &Transaction<'_>, facts: &[WindowFacts]) -> R
     Ok(())
 }
 
-/// One call of [`crate::IncidentStore::close_incidents`].
-#[derive(Clone, Copy)]
-pub(super) struct Closing {
-    pub(super) generation: Generation,
-    pub(super) threshold: u32,
-    pub(super) settled: bool,
-}
-
-impl Closing {
-    pub(super) fn apply(self, transaction: &Transaction<'_>, facts: &[WindowFacts]) -> Result<(), Trouble> {
-        facts.iter().try_for_each(|facts| self.close(transaction, facts))
-    }
-
-    fn close(self, transaction: &Transaction<'_>, facts: &WindowFacts) -> Result<(), Trouble> {
-        let id = facts.key.id();
-        let stored = transaction
-            .prepare_cached("SELECT status, closed_at IS NOT NULL FROM incidents WHERE id = ?")?
-            .query_row([id.to_string()], |row| Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?)))
-            .optional()?;
-        let Some((status, was_closed)) = stored else { return Ok(()) };
-        let before = known(Status::from_name(&status), "status", &status)?;
-        let is_closed = was_closed || !self.settled;
-        let after = status_after(before, self.threshold, facts.total, is_closed);
-        let reason = (after == Status::Withdrawn)
-            .then(|| format!("the total of {} is below the threshold of {}", facts.total, self.threshold));
-        write_facts(transaction, facts, after, is_closed, reason.as_deref())?;
-        if before != after {
-            audit(transaction, self.generation, id, transition(before, after), reason.as_deref())?;
-        }
-        match (is_live(before), is_live(after)) {
-            (true, false) => episodes::leave(transaction, &facts.key),
-            (false, true) => episodes::join(transaction, &facts.key),
-            _ => Ok(()),
-        }
-    }
-}
-
-fn write_facts(
-    transaction: &Transaction<'_>,
-    facts: &WindowFacts,
-    status: Status,
-    is_closed: bool,
-    reason: Option<&str>,
-) -> Result<(), Trouble> {
-    let time = |time: EventTime| (facts.total > 0).then_some(time.0);
-    transaction
-        .prepare_cached(&format!(
-            "UPDATE incidents
-            SET status = :status, count = :total, total = :total, total_at = {NOW}, first_ts = :first_ts,
-                last_ts = :last_ts, closed_at = iif(:is_closed, window_end, NULL), reason = :reason, samples = :samples
-            WHERE id = :id"
-        ))?
-        .execute(named_params! {
-            ":status": status.name(),
-            ":total": facts.total.cast_signed(),
-            ":first_ts": time(facts.first_ts),
-            ":last_ts": time(facts.last_ts),
-            ":is_closed": is_closed,
-            ":reason": reason,
-            ":samples": samples_json(&facts.samples)?,
-            ":id": facts.key.id().to_string(),
-        })?;
-    Ok(())
-}
-
-/// W-9: what a row is once its total is known. A superseded one stays so, since the incident of the window before
-/// stands for it; `total` says that a row was never due whether its window has closed or not.
-fn status_after(before: Status, threshold: u32, total: u64, is_closed: bool) -> Status {
-    match before {
-        Status::Superseded => Status::Superseded,
-        _ if total < u64::from(threshold) => Status::Withdrawn,
-        _ if is_closed => Status::Closed,
-        _ => Status::Open,
-    }
-}
-
-/// Whether a row counts as an incident of its window (W-7).
-fn is_live(status: Status) -> bool {
-    matches!(status, Status::Open | Status::Closed)
-}
-
-fn transition(before: Status, after: Status) -> &'static str {
-    match after {
-        Status::Withdrawn => "withdrawn",
-        _ if before == Status::Withdrawn => "returned",
-        _ => "closed",
-    }
-}
-
-/// A-16: a row for each change, in the transaction of the change.
-fn audit(
-    transaction: &Transaction<'_>,
-    generation: Generation,
-    id: IncidentId,
-    transition: &str,
-    reason: Option<&str>,
-) -> Result<(), Trouble> {
-    transaction
-        .prepare_cached(&format!(
-            "INSERT INTO incident_transitions (incident_id, transition, at, generation, reason)
-            VALUES (?, ?, {NOW}, ?, ?)"
-        ))?
-        .execute(params![id.to_string(), transition, generation.0, reason])?;
-    Ok(())
-}
-
 /// See [`crate::IncidentStore::stored_incidents`]. Withdrawn rows are left out: to the judge they never fired.
 pub(super) fn stored(reader: &Connection, since: EventTime) -> Result<Vec<StoredIncident>, Trouble> {
     let mut statement = reader.prepare_cached(
-        "SELECT rule, tenant, fingerprint, window_start, window_end, closed_at IS NOT NULL
+        "SELECT kind, rule, tenant, fingerprint, window_start, window_end, status, closed_at IS NOT NULL AS is_closed,
+            reach, detection
         FROM incidents WHERE window_start >= ? AND status <> 'withdrawn'
-        ORDER BY window_start, tenant, rule, fingerprint",
+        ORDER BY window_start, tenant, rule, fingerprint, kind",
     )?;
-    let rows = statement.query_and_then([since.0], |row| {
-        let (fingerprint, start): (String, i64) = (row.get(2)?, row.get(3)?);
-        let key = IncidentKey {
-            kind: IncidentKind::Burst,
-            rule: row.get::<_, String>(0)?.into(),
-            tenant: row.get::<_, String>(1)?.into(),
-            fingerprint: known(Fingerprint::from_hex(&fingerprint), "fingerprint", &fingerprint)?,
-            window: Window { start: EventTime(start), size_ms: row.get::<_, i64>(4)?.saturating_sub(start) },
-        };
-        Ok(StoredIncident { key, is_closed: row.get(5)? })
-    })?;
+    let rows = statement.query_and_then([since.0], stored_incident)?;
     rows.collect()
+}
+
+fn stored_incident(row: &Row<'_>) -> Result<StoredIncident, Trouble> {
+    let text = |column: &str| row.get::<_, String>(column);
+    let (start, end): (i64, i64) = (row.get("window_start")?, row.get("window_end")?);
+    let key = IncidentKey {
+        kind: parsed(row, "kind", IncidentKind::from_name)?,
+        rule: text("rule")?.into(),
+        tenant: text("tenant")?.into(),
+        fingerprint: parsed(row, "fingerprint", Fingerprint::from_hex)?,
+        window: Window { start: EventTime(start), size_ms: end.saturating_sub(start) },
+    };
+    Ok(StoredIncident {
+        key,
+        status: parsed(row, "status", Status::from_name)?,
+        is_closed: row.get("is_closed")?,
+        reach: parsed(row, "reach", Reach::from_name)?,
+        detection: parsed(row, "detection", Detection::from_name)?,
+    })
 }
 
 /// See [`crate::IncidentStore::incidents`].
@@ -213,7 +207,7 @@ pub(super) fn select(reader: &Connection, selection: &Selection) -> Result<Vec<I
     let mut statement = reader.prepare_cached(
         "SELECT * FROM incidents
         WHERE window_start >= :since AND window_start < :until AND (:tenant IS NULL OR tenant = :tenant)
-        ORDER BY window_start, tenant, rule, fingerprint",
+        ORDER BY window_start, tenant, rule, fingerprint, kind",
     )?;
     let rows = statement.query_and_then(
         named_params! {
@@ -228,7 +222,6 @@ pub(super) fn select(reader: &Connection, selection: &Selection) -> Result<Vec<I
 
 fn incident_row(row: &Row<'_>) -> Result<IncidentRow, Trouble> {
     let time = |column: &str| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(column)?.map(EventTime));
-    let (detection, status): (String, String) = (row.get("detection")?, row.get("status")?);
     let samples: String = row.get("samples")?;
     Ok(IncidentRow {
         id: row.get("id")?,
@@ -238,8 +231,8 @@ fn incident_row(row: &Row<'_>) -> Result<IncidentRow, Trouble> {
         fingerprint: row.get("fingerprint")?,
         window_start: EventTime(row.get("window_start")?),
         window_end: EventTime(row.get("window_end")?),
-        detection: known(Detection::from_name(&detection), "detection", &detection)?,
-        status: known(Status::from_name(&status), "status", &status)?,
+        detection: parsed(row, "detection", Detection::from_name)?,
+        status: parsed(row, "status", Status::from_name)?,
         count: row.get::<_, i64>("count")?.cast_unsigned(),
         total: row.get::<_, Option<i64>>("total")?.map(i64::cast_unsigned),
         first_ts: time("first_ts")?,
@@ -258,22 +251,13 @@ fn samples_json(samples: &[Sample]) -> Result<String, Trouble> {
     serde_json::to_string(&shown).map_err(|error| Trouble::Refused(format!("cannot write samples: {error}")))
 }
 
+/// The value that the text of a column stands for.
+pub(super) fn parsed<T>(row: &Row<'_>, column: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T, Trouble> {
+    let text: String = row.get(column)?;
+    known(parse(&text), column, &text)
+}
+
 /// What only another program, or a damaged disk, can have written.
 fn known<T>(value: Option<T>, what: &str, found: &str) -> Result<T, Trouble> {
     value.ok_or_else(|| Trouble::Refused(format!("table incidents holds an unknown {what}: {found:?}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn w9_the_total_decides_whatever_the_row_was() {
-        for before in [Status::Open, Status::Closed, Status::Withdrawn] {
-            assert_eq!(status_after(before, 10, 9, true), Status::Withdrawn);
-            assert_eq!(status_after(before, 10, 10, true), Status::Closed);
-            assert_eq!(status_after(before, 10, 10, false), Status::Open);
-        }
-        assert_eq!(status_after(Status::Superseded, 10, 50, true), Status::Superseded);
-    }
 }

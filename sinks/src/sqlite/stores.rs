@@ -1,14 +1,15 @@
 //! The two contracts, in terms of the modules beside.
 
-use super::{STORE, SqliteStore, conditions, incidents, insert, pipeline, recover, totals};
+use super::{STORE, SqliteStore, conditions, incidents, insert, keys, pipeline, recover, totals};
 use crate::rows::RowBlock;
 use crate::{
-    BucketCount, Generation, IncidentStore, OccurrenceStore, Selection, StoreError, StoredEvent, StoredIncident,
-    TotalRow,
+    BucketCount, Generation, IncidentStore, KeySpan, OccurrenceStore, Selection, StoreError, StoredEvent,
+    StoredIncident, TotalRow,
 };
-use floodmark_model::incident::{IncidentRow, JudgedIncident, WindowFacts};
+use floodmark_model::incident::{ClosedWindow, IncidentRow, JudgedIncident, WindowFacts};
 use floodmark_model::progress::Progress;
-use floodmark_model::{EventTime, IncidentId, IncidentKey, Rule};
+use floodmark_model::{EventTime, Fingerprint, IncidentId, IncidentKey, Rule};
+use std::sync::Arc;
 
 impl OccurrenceStore for SqliteStore {
     fn name(&self) -> &'static str {
@@ -60,16 +61,29 @@ impl OccurrenceStore for SqliteStore {
         self.read("read window facts", move |reader| totals::window_facts(reader, &rule, &keys)).await
     }
 
-    async fn keys_over_threshold(
+    async fn key_counts(&self, rule: &Rule, spans: &[KeySpan]) -> Result<Vec<BucketCount>, StoreError> {
+        let (rule, spans) = (rule.clone(), spans.to_vec());
+        self.read("count buckets of keys", move |reader| keys::key_counts(reader, &rule, &spans)).await
+    }
+
+    async fn candidates(
         &self,
         rule: &Rule,
         window_start: EventTime,
-    ) -> Result<Vec<(IncidentKey, u64)>, StoreError> {
+    ) -> Result<Vec<(Arc<str>, Fingerprint)>, StoreError> {
         let rule = rule.clone();
-        self.read("read keys over the threshold", move |reader| {
-            totals::keys_over_threshold(reader, &rule, window_start)
-        })
-        .await
+        self.read("read the keys to judge", move |reader| keys::candidates(reader, &rule, window_start)).await
+    }
+
+    async fn distinct_fingerprints(
+        &self,
+        rule: &Rule,
+        tenant: &str,
+        window_start: EventTime,
+    ) -> Result<u64, StoreError> {
+        let (rule, tenant) = (rule.clone(), tenant.to_owned());
+        let ask = move |reader: &_| keys::distinct_fingerprints(reader, &rule, &tenant, window_start);
+        self.read("count the bugs of a tenant", ask).await
     }
 
     async fn totals(&self, rule: &Rule, selection: &Selection) -> Result<Vec<TotalRow>, StoreError> {
@@ -99,14 +113,14 @@ impl IncidentStore for SqliteStore {
         self.write_as(generation, "heartbeat", pipeline::heartbeat).await
     }
 
-    async fn insert_incidents(
+    async fn write_incidents(
         &self,
         generation: Generation,
-        incidents: &[JudgedIncident],
+        rows: &[JudgedIncident],
     ) -> Result<Vec<IncidentId>, StoreError> {
-        let new = incidents.to_vec();
-        self.write_as(generation, "insert incidents", move |transaction| {
-            incidents::insert(transaction, generation, new)
+        let rows = rows.to_vec();
+        self.write_as(generation, "write incidents", move |transaction| {
+            incidents::write(transaction, generation, &rows)
         })
         .await
     }
@@ -124,13 +138,14 @@ impl IncidentStore for SqliteStore {
     async fn close_incidents(
         &self,
         generation: Generation,
-        threshold: u32,
-        facts: &[WindowFacts],
+        windows: &[ClosedWindow],
         settled: bool,
     ) -> Result<(), StoreError> {
-        let facts = facts.to_vec();
-        let closing = incidents::Closing { generation, threshold, settled };
-        self.write_as(generation, "close incidents", move |transaction| closing.apply(transaction, &facts)).await
+        let windows = windows.to_vec();
+        self.write_as(generation, "close incidents", move |transaction| {
+            incidents::close(transaction, generation, &windows, settled)
+        })
+        .await
     }
 
     async fn commit(&self, generation: Generation, progress: &Progress) -> Result<(), StoreError> {

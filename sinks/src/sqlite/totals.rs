@@ -2,14 +2,13 @@
 //! rows is enough.
 
 use super::classify::Trouble;
-use super::columns::{count, interned};
+use super::columns::count;
 use super::conditions::{RULE_COUNTS, RuleFilter, floored, ten_seconds};
 use super::text;
 use crate::{Selection, TotalRow};
 use floodmark_model::incident::{Sample, WindowFacts};
-use floodmark_model::{EventTime, Fingerprint, IncidentKey, IncidentKind, Rule, Window};
+use floodmark_model::{EventTime, Fingerprint, IncidentKey, Rule};
 use rusqlite::{Connection, ToSql, named_params};
-use std::sync::Arc;
 
 /// Most messages of an incident (W-10).
 const SAMPLES_MAX: usize = 10;
@@ -76,50 +75,6 @@ fn distinct(samples: Vec<Sample>) -> Vec<Sample> {
     }
     distinct.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.message.cmp(&b.message)));
     distinct
-}
-
-/// See [`crate::OccurrenceStore::keys_over_threshold`].
-pub(super) fn keys_over_threshold(
-    reader: &Connection,
-    rule: &Rule,
-    start: EventTime,
-) -> Result<Vec<(IncidentKey, u64)>, Trouble> {
-    let filter = RuleFilter::of(rule);
-    let window = Window { start, size_ms: rule.window_ms };
-    let mut statement = reader.prepare_cached(&format!(
-        "SELECT tenant, fingerprint_bits, count(*) AS counted
-        FROM occurrences
-        WHERE ten_seconds BETWEEN :first_step AND :last_step AND ts >= :start AND ts < :end AND {RULE_COUNTS}
-        GROUP BY tenant, fingerprint_bits
-        HAVING counted >= :threshold
-        ORDER BY tenant, fingerprint_bits"
-    ))?;
-    let mut rows = statement.query(named_params! {
-        ":first_step": ten_seconds(window.start),
-        ":last_step": ten_seconds(window.end().minus(1)),
-        ":start": window.start.0,
-        ":end": window.end().0,
-        ":threshold": rule.threshold,
-        ":level": filter.level,
-        ":tenants": filter.tenants,
-        ":services": filter.services,
-    })?;
-    let name: Arc<str> = rule.name.as_str().into();
-    let mut tenant: Arc<str> = "".into();
-    let mut keys = Vec::new();
-    while let Some(row) = rows.next()? {
-        tenant = interned(tenant, row)?;
-        let fingerprint = Fingerprint(row.get(1)?);
-        let key = IncidentKey {
-            kind: IncidentKind::Burst,
-            rule: Arc::clone(&name),
-            tenant: Arc::clone(&tenant),
-            fingerprint,
-            window,
-        };
-        keys.push((key, count(row, 2)?));
-    }
-    Ok(keys)
 }
 
 /// See [`crate::OccurrenceStore::totals`].

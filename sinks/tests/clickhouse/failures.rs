@@ -96,6 +96,6 @@ async fn a_missing_schema_is_permanent() {
     let error = database.store.insert(&[block([&record(0)])]).await.unwrap_err();
     assert!(!error.is_transient() && error.to_string().contains(&database.name), "{error}");
     let rule = floodmark_model::Rule::default();
-    let error = database.store.keys_over_threshold(&rule, record(0).ts).await.unwrap_err();
+    let error = database.store.candidates(&rule, record(0).ts).await.unwrap_err();
     assert!(!error.is_transient(), "{error}");
 }

@@ -6,6 +6,9 @@
 mod failures;
 mod fixture;
 mod inserts;
+mod keys;
+#[path = "../occurrence_store/mod.rs"]
+mod occurrence_store;
 mod recovery;
 mod schema;
 mod window_totals;

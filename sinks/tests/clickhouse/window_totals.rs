@@ -114,27 +114,6 @@ async fn as_many_keys_as_a_call_may_have_fit_with_long_names_and_far_apart() {
     database.drop().await;
 }
 
-#[tokio::test]
-async fn q46_keys_over_the_threshold_are_those_of_one_window() {
-    let database = Database::migrated("over_threshold").await;
-    let rule = Rule { threshold: 3, ..Rule::default() };
-    let mut records = Vec::new();
-    for (fingerprint, ts, count) in
-        [(1, T0, 2), (2, T0, 3), (3, T0 + WINDOW_MS - 4, 4), (1, T0 + WINDOW_MS, 5), (4, T0 - 6, 6)]
-    {
-        for n in 0..count {
-            let mut occurrence = at_place(ts + n, 0, records.len() as i64);
-            occurrence.fingerprint = Fingerprint::from_bits(fingerprint);
-            records.push(occurrence);
-        }
-    }
-    database.store.insert(&[block(&records)]).await.unwrap();
-    database.store.insert(&[block(&records)]).await.unwrap();
-    let keys = database.store.keys_over_threshold(&rule, EventTime(T0)).await.unwrap();
-    assert_eq!(keys, [(key(&rule, 2, T0), 3), (key(&rule, 3, T0), 4)]);
-    database.drop().await;
-}
-
 async fn totals(database: &Database, selection: Selection) -> Vec<TotalRow> {
     database.store.totals(&Rule::default(), &selection).await.unwrap()
 }

@@ -1,8 +1,8 @@
 //! Short names for what the tests put in.
 
-use floodmark_model::incident::{IncidentRow, JudgedIncident, WindowFacts};
+use floodmark_model::incident::{ClosedWindow, IncidentRow, JudgedIncident, WindowFacts};
 use floodmark_model::progress::{PartitionKey, PartitionProgress, Progress, Tallies};
-use floodmark_model::{Detection, EventTime, Fingerprint, IncidentKey, IncidentKind, TopicId, Verdict, Window};
+use floodmark_model::{Detection, EventTime, Fingerprint, IncidentKey, IncidentKind, Reach, TopicId, Verdict, Window};
 use floodmark_sinks::{IncidentStore, Selection};
 
 pub(crate) const TOPIC: TopicId = TopicId([7; 16]);
@@ -33,6 +33,11 @@ pub(crate) fn incident_of(key: IncidentKey) -> JudgedIncident {
     JudgedIncident { verdict: Verdict::Own, key, detection: Detection::Window, count: 10, opened_at, message: None }
 }
 
+/// What the judge says of a key.
+pub(crate) fn judged_of(key: IncidentKey, verdict: Verdict) -> JudgedIncident {
+    JudgedIncident { verdict, ..incident_of(key) }
+}
+
 pub(crate) fn incident(start: i64) -> JudgedIncident {
     incident_of(key(start))
 }
@@ -44,6 +49,16 @@ pub(crate) fn facts_of(key: IncidentKey, total: u64) -> WindowFacts {
 
 pub(crate) fn facts(start: i64, total: u64) -> WindowFacts {
     facts_of(key(start), total)
+}
+
+/// A window that has closed, with a threshold of 10 and no run over its start.
+pub(crate) fn closed_of(key: IncidentKey, total: u64) -> ClosedWindow {
+    let reach = if total >= 10 { Reach::Own } else { Reach::Below };
+    ClosedWindow { facts: facts_of(key, total), reach }
+}
+
+pub(crate) fn closed(start: i64, total: u64) -> ClosedWindow {
+    closed_of(key(start), total)
 }
 
 /// Records of partition 0 below `next_offset` are durable.

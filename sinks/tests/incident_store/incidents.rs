@@ -1,15 +1,21 @@
 //! One row per incident, and what becomes of it.
 
 use super::builders::*;
-use floodmark_model::incident::{JudgedIncident, Sample, Status};
+use floodmark_model::incident::{ClosedWindow, IncidentRow, JudgedIncident, Sample, Status};
 use floodmark_model::progress::Progress;
-use floodmark_model::{Detection, EventTime};
+use floodmark_model::{Detection, EventTime, IncidentKey, Reach};
 use floodmark_sinks::{Failure, IncidentStore, Selection, StoredIncident};
+
+/// A row that its own window's count has opened.
+fn stored_incident(key: IncidentKey, status: Status) -> StoredIncident {
+    let is_closed = status == Status::Closed;
+    StoredIncident { key, status, is_closed, reach: Reach::Own, detection: Detection::Window }
+}
 
 pub(crate) async fn w6_an_incident_is_stored_once_and_reported_as_new_once(store: &impl IncidentStore) {
     let generation = store.take_over().await.unwrap();
     let new = JudgedIncident { message: Some("a\0b".into()), detection: Detection::Late, ..incident(300_000) };
-    let ids = store.insert_incidents(generation, std::slice::from_ref(&new)).await.unwrap();
+    let ids = store.write_incidents(generation, std::slice::from_ref(&new)).await.unwrap();
     assert_eq!(ids, [new.key.id()]);
     let first = row(store).await;
     assert_eq!(first.id, new.key.id().to_string());
@@ -22,24 +28,27 @@ pub(crate) async fn w6_an_incident_is_stored_once_and_reported_as_new_once(store
     assert_eq!(first.episode_id, first.id);
     assert_eq!(first.samples, [Sample { message: "a\u{2400}b".into(), count: 1 }]);
 
-    let again = JudgedIncident { detection: Detection::Window, count: 12, opened_at: EventTime(1), ..new };
-    assert_eq!(store.insert_incidents(generation, &[again.clone(), again.clone()]).await.unwrap(), []);
+    let again = JudgedIncident { detection: Detection::Window, opened_at: EventTime(1), count: 9, ..new };
+    assert_eq!(store.write_incidents(generation, &[again.clone(), again.clone()]).await.unwrap(), []);
     assert_eq!(row(store).await, first, "a repeat changes nothing");
-    store.close_incidents(generation, 10, &[facts(300_000, 11)], false).await.unwrap();
+    let again = JudgedIncident { count: 12, ..again };
+    assert_eq!(store.write_incidents(generation, &[again.clone()]).await.unwrap(), []);
+    assert_eq!(row(store).await, IncidentRow { count: 12, ..first }, "a count only grows");
+    store.close_incidents(generation, &[closed(300_000, 11)], false).await.unwrap();
     let closed = row(store).await;
-    assert_eq!(store.insert_incidents(generation, &[again, incident(0)]).await.unwrap(), [key(0).id()]);
+    assert_eq!(store.write_incidents(generation, &[again, incident(0)]).await.unwrap(), [key(0).id()]);
     assert_eq!(rows(store).await[1].status, closed.status, "and a closed row stays so");
 }
 
 pub(crate) async fn existing_names_the_rows_that_are_there(store: &impl IncidentStore) {
     let generation = store.take_over().await.unwrap();
-    store.insert_incidents(generation, &[incident(0), incident(600_000)]).await.unwrap();
+    store.write_incidents(generation, &[incident(0), incident(600_000)]).await.unwrap();
     let mut existing = store.existing(&[0, 300_000, 600_000].map(|start| key(start).id())).await.unwrap();
     existing.sort();
     let mut expected = [0, 600_000].map(|start| key(start).id());
     expected.sort();
     assert_eq!(existing, expected);
-    store.close_incidents(generation, 10, &[facts(0, 9)], false).await.unwrap();
+    store.close_incidents(generation, &[closed(0, 9)], false).await.unwrap();
     assert_eq!(store.existing(&[key(0).id()]).await.unwrap(), [key(0).id()], "a withdrawn row is one");
 }
 
@@ -47,10 +56,10 @@ pub(crate) async fn calls_about_nothing_do_nothing(store: &impl IncidentStore) {
     let generation = store.take_over().await.unwrap();
     store.migrate().await.unwrap();
     store.ping().await.unwrap();
-    assert_eq!(store.insert_incidents(generation, &[]).await.unwrap(), []);
+    assert_eq!(store.write_incidents(generation, &[]).await.unwrap(), []);
     assert_eq!(store.existing(&[]).await.unwrap(), []);
     store.refresh_incidents(generation, &[]).await.unwrap();
-    store.close_incidents(generation, 10, &[], false).await.unwrap();
+    store.close_incidents(generation, &[], false).await.unwrap();
     store.commit(generation, &Progress::default()).await.unwrap();
     assert_eq!(rows(store).await, []);
     assert_eq!(store.progress().await.unwrap(), Progress::default());
@@ -58,33 +67,33 @@ pub(crate) async fn calls_about_nothing_do_nothing(store: &impl IncidentStore) {
 
 pub(crate) async fn w9_closing_writes_the_total_and_repeating_it_corrects(store: &impl IncidentStore) {
     let generation = store.take_over().await.unwrap();
-    store.insert_incidents(generation, &[incident(0)]).await.unwrap();
+    store.write_incidents(generation, &[incident(0)]).await.unwrap();
     for total in [12, 12, 13] {
-        store.close_incidents(generation, 10, &[facts(0, total)], false).await.unwrap();
+        store.close_incidents(generation, &[closed(0, total)], false).await.unwrap();
         let row = row(store).await;
         assert_eq!((row.status, row.total, row.count), (Status::Closed, Some(total), total));
         assert_eq!((row.first_ts, row.last_ts), (Some(EventTime(0)), Some(EventTime(100))));
         assert_eq!(row.closed_at, Some(EventTime(300_000)));
     }
-    store.close_incidents(generation, 10, &[facts(300_000, 50)], false).await.unwrap();
+    store.close_incidents(generation, &[closed(300_000, 50)], false).await.unwrap();
     assert_eq!(rows(store).await.len(), 1, "closing creates no row");
 }
 
 pub(crate) async fn w9_a_row_that_was_never_due_is_withdrawn_and_comes_back_when_it_is(store: &impl IncidentStore) {
     let generation = store.take_over().await.unwrap();
-    store.insert_incidents(generation, &[incident(0)]).await.unwrap();
-    store.close_incidents(generation, 10, &[facts(0, 9)], false).await.unwrap();
-    store.close_incidents(generation, 10, &[facts(0, 9)], false).await.unwrap();
+    store.write_incidents(generation, &[incident(0)]).await.unwrap();
+    store.close_incidents(generation, &[closed(0, 9)], false).await.unwrap();
+    store.close_incidents(generation, &[closed(0, 9)], false).await.unwrap();
     assert_eq!((row(store).await.status, row(store).await.total), (Status::Withdrawn, Some(9)));
     assert_eq!(store.stored_incidents(EventTime::MIN).await.unwrap(), [], "to the judge it does not exist");
 
-    store.close_incidents(generation, 10, &[facts(0, 10)], false).await.unwrap();
+    store.close_incidents(generation, &[closed(0, 10)], false).await.unwrap();
     assert_eq!(row(store).await.status, Status::Closed);
-    store.close_incidents(generation, 10, &[facts(0, 0)], false).await.unwrap();
+    store.close_incidents(generation, &[closed(0, 0)], false).await.unwrap();
     assert_eq!((row(store).await.first_ts, row(store).await.total), (None, Some(0)), "without rows no times");
-    assert_eq!(store.insert_incidents(generation, &[incident(0)]).await.unwrap(), [], "it pages nobody again");
-    assert_eq!(row(store).await.status, Status::Withdrawn, "the total decides");
-    store.close_incidents(generation, 10, &[facts(0, 11)], false).await.unwrap();
+    assert_eq!(store.write_incidents(generation, &[incident(0)]).await.unwrap(), [], "it pages nobody again");
+    assert_eq!((row(store).await.status, row(store).await.count), (Status::Closed, 0), "its window has closed");
+    store.close_incidents(generation, &[closed(0, 11)], false).await.unwrap();
     assert_eq!((row(store).await.status, row(store).await.count), (Status::Closed, 11));
 }
 
@@ -92,25 +101,22 @@ pub(crate) async fn w9_a_row_that_was_never_due_is_withdrawn_and_comes_back_when
 /// reason).
 pub(crate) const A16_TRANSITIONS: [(&str, Option<&str>); 5] = [
     ("opened", None),
-    ("withdrawn", Some("the total of 9 is below the threshold of 10")),
+    ("withdrawn", Some("the total is 9, and neither the window nor a run over its start reaches the threshold")),
     ("returned", None),
-    ("withdrawn", Some("the total of 0 is below the threshold of 10")),
+    ("withdrawn", Some("the total is 0, and neither the window nor a run over its start reaches the threshold")),
     ("returned", None),
 ];
 
 pub(crate) async fn decision_14_settling_writes_totals_and_leaves_windows_open(store: &impl IncidentStore) {
     let generation = store.take_over().await.unwrap();
-    store.insert_incidents(generation, &[incident(0), incident(600_000)]).await.unwrap();
-    store.close_incidents(generation, 10, &[facts(0, 12)], false).await.unwrap();
-    store.close_incidents(generation, 10, &[facts(0, 14), facts(600_000, 11)], true).await.unwrap();
+    store.write_incidents(generation, &[incident(0), incident(600_000)]).await.unwrap();
+    store.close_incidents(generation, &[closed(0, 12)], false).await.unwrap();
+    store.close_incidents(generation, &[closed(0, 14), closed(600_000, 11)], true).await.unwrap();
     let rows = rows(store).await;
     assert_eq!((rows[0].status, rows[0].total), (Status::Closed, Some(14)), "a closed window stays closed");
     assert_eq!((rows[1].status, rows[1].total, rows[1].closed_at), (Status::Open, Some(11), None));
     let stored = store.stored_incidents(EventTime(0)).await.unwrap();
-    assert_eq!(
-        stored,
-        [StoredIncident { key: key(0), is_closed: true }, StoredIncident { key: key(600_000), is_closed: false }]
-    );
+    assert_eq!(stored, [stored_incident(key(0), Status::Closed), stored_incident(key(600_000), Status::Open)]);
     assert_eq!(store.stored_incidents(EventTime(1)).await.unwrap().len(), 1);
 }
 
@@ -124,14 +130,17 @@ pub(crate) async fn w10_samples_are_refreshed_while_the_window_is_open(store: &i
     store.refresh_incidents(generation, &[refreshed("none")]).await.unwrap();
     assert_eq!(rows(store).await, [], "refreshing creates no row");
 
-    store.insert_incidents(generation, &[incident(0)]).await.unwrap();
+    store.write_incidents(generation, &[incident(0)]).await.unwrap();
     store.refresh_incidents(generation, &[refreshed("first")]).await.unwrap();
     store.refresh_incidents(generation, &[facts(0, 0)]).await.unwrap();
     let open = row(store).await;
     assert_eq!((open.samples[0].message.as_str(), open.total), ("first", None), "facts of no rows say nothing");
     assert_eq!(open.first_ts, Some(EventTime(0)));
 
-    store.close_incidents(generation, 10, &[refreshed("closed")], false).await.unwrap();
+    store
+        .close_incidents(generation, &[ClosedWindow { facts: refreshed("closed"), reach: Reach::Own }], false)
+        .await
+        .unwrap();
     store.refresh_incidents(generation, &[refreshed("late")]).await.unwrap();
     assert_eq!(row(store).await.samples[0].message, "closed");
 }
@@ -140,7 +149,7 @@ pub(crate) async fn incidents_are_selected_by_tenant_and_window_and_sorted_by_by
     let generation = store.take_over().await.unwrap();
     let tenant = |tenant: &str, start: i64| incident_of(key_of(tenant, start));
     let new = [tenant("b", 600_000), tenant("b", 0), tenant("a", 300_000), tenant("é", 0), tenant("Z", 0)];
-    store.insert_incidents(generation, &new).await.unwrap();
+    store.write_incidents(generation, &new).await.unwrap();
     let select = async |selection: Selection| {
         let rows = store.incidents(&selection).await.unwrap();
         rows.into_iter().map(|row| (row.window_start.0, row.tenant)).collect::<Vec<_>>()
@@ -169,15 +178,15 @@ pub(crate) async fn incidents_are_selected_by_tenant_and_window_and_sorted_by_by
 
 pub(crate) async fn decision_8_an_older_generation_writes_nothing(store: &impl IncidentStore) {
     let old = store.take_over().await.unwrap();
-    store.insert_incidents(old, &[incident(0)]).await.unwrap();
+    store.write_incidents(old, &[incident(0)]).await.unwrap();
     let (before, new) = (row(store).await, store.take_over().await.unwrap());
     assert!(new > old);
     let errors = [
         store.heartbeat(old).await.unwrap_err(),
-        store.insert_incidents(old, &[incident(300_000)]).await.unwrap_err(),
+        store.write_incidents(old, &[incident(300_000)]).await.unwrap_err(),
         store.refresh_incidents(old, &[facts(0, 99)]).await.unwrap_err(),
-        store.close_incidents(old, 10, &[facts(0, 99)], false).await.unwrap_err(),
-        store.close_incidents(old, 10, &[facts(0, 9)], true).await.unwrap_err(),
+        store.close_incidents(old, &[closed(0, 99)], false).await.unwrap_err(),
+        store.close_incidents(old, &[closed(0, 9)], true).await.unwrap_err(),
         store.commit(old, &progress(9)).await.unwrap_err(),
     ];
     for error in errors {
@@ -186,7 +195,7 @@ pub(crate) async fn decision_8_an_older_generation_writes_nothing(store: &impl I
     assert_eq!(row(store).await, before);
     assert_eq!(store.progress().await.unwrap(), Progress::default());
     store.heartbeat(new).await.unwrap();
-    assert_eq!(store.insert_incidents(new, &[incident(300_000)]).await.unwrap(), [key(300_000).id()]);
+    assert_eq!(store.write_incidents(new, &[incident(300_000)]).await.unwrap(), [key(300_000).id()]);
 }
 
 pub(crate) async fn control_characters_come_back_as_they_went_in(store: &impl IncidentStore) {
@@ -195,13 +204,10 @@ pub(crate) async fn control_characters_come_back_as_they_went_in(store: &impl In
         (1..0x20).chain(0x7f..0xa0).chain([0x2028, 0xfeff, 0xfffe, 0x1_f600]).filter_map(char::from_u32).collect();
     let odd = format!("{odd}\\u0000\\\"'{{}}%s\r\n");
     let new = JudgedIncident { message: Some(odd.as_str().into()), ..incident_of(key_of(&odd, 0)) };
-    store.insert_incidents(generation, std::slice::from_ref(&new)).await.unwrap();
+    store.write_incidents(generation, std::slice::from_ref(&new)).await.unwrap();
     let row = row(store).await;
     assert_eq!((row.tenant.as_str(), row.samples[0].message.as_str()), (odd.as_str(), odd.as_str()));
-    assert_eq!(
-        store.stored_incidents(EventTime(0)).await.unwrap(),
-        [StoredIncident { key: new.key, is_closed: false }]
-    );
+    assert_eq!(store.stored_incidents(EventTime(0)).await.unwrap(), [stored_incident(new.key, Status::Open)]);
     let selection = Selection { tenant: Some(odd), ..Selection::default() };
     assert_eq!(store.incidents(&selection).await.unwrap().len(), 1);
 }
@@ -211,7 +217,7 @@ pub(crate) async fn names_may_be_long_and_a_long_message_is_cut_between_characte
     let long = "é".repeat(100_000);
     let mut new = JudgedIncident { message: Some(long.as_str().into()), ..incident_of(key_of(&long, 0)) };
     new.key.rule = long.as_str().into();
-    assert_eq!(store.insert_incidents(generation, &[new]).await.unwrap().len(), 1);
+    assert_eq!(store.write_incidents(generation, &[new]).await.unwrap().len(), 1);
     let row = row(store).await;
     assert!(row.tenant == long && row.rule == long);
     assert_eq!(row.samples[0].message, "é".repeat(1_024));
@@ -221,13 +227,13 @@ pub(crate) async fn names_may_be_long_and_a_long_message_is_cut_between_characte
 pub(crate) async fn times_before_1970_and_after_2262_are_kept_to_the_millisecond(store: &impl IncidentStore) {
     let generation = store.take_over().await.unwrap();
     let starts = [EventTime::EARLIEST.0, -300_000, 9_223_372_200_000, EventTime::LATEST.0 + 1 - WINDOW_MS];
-    store.insert_incidents(generation, &starts.map(incident)).await.unwrap();
+    store.write_incidents(generation, &starts.map(incident)).await.unwrap();
     let closed = starts.map(|start| {
-        let mut facts = facts(start, 10);
-        facts.last_ts = EventTime(start + WINDOW_MS - 1);
-        facts
+        let mut closed = closed(start, 10);
+        closed.facts.last_ts = EventTime(start + WINDOW_MS - 1);
+        closed
     });
-    store.close_incidents(generation, 10, &closed, false).await.unwrap();
+    store.close_incidents(generation, &closed, false).await.unwrap();
     let found: Vec<_> = rows(store)
         .await
         .into_iter()
@@ -258,8 +264,8 @@ pub(crate) async fn twenty_thousand_incidents_are_one_insert(store: &impl Incide
             incident_of(key)
         })
         .collect();
-    assert_eq!(store.insert_incidents(generation, &new).await.unwrap().len(), 20_000);
-    assert_eq!(store.insert_incidents(generation, &new).await.unwrap(), []);
+    assert_eq!(store.write_incidents(generation, &new).await.unwrap().len(), 20_000);
+    assert_eq!(store.write_incidents(generation, &new).await.unwrap(), []);
     let ids: Vec<_> = new.iter().map(|new| new.key.id()).collect();
     assert_eq!(store.existing(&ids).await.unwrap().len(), 20_000);
     let rows = rows(store).await;

@@ -39,19 +39,19 @@ async fn g4_a_write_that_was_applied_but_reported_as_failed_is_repeated() {
     let generation = store.take_over().await.unwrap();
 
     proxy.lose_commit.store(true, Ordering::SeqCst);
-    let error = store.insert_incidents(generation, &[incident(0)]).await.unwrap_err();
+    let error = store.write_incidents(generation, &[incident(0)]).await.unwrap_err();
     assert!(error.is_transient(), "{error}");
     assert_eq!(rows(&direct).await.len(), 1, "it was applied");
-    assert_eq!(store.insert_incidents(generation, &[incident(0)]).await.unwrap(), []);
+    assert_eq!(store.write_incidents(generation, &[incident(0)]).await.unwrap(), []);
     assert_eq!(store.existing(&[key(0).id()]).await.unwrap(), [key(0).id()], "which is how the caller knows");
 
     proxy.lose_commit.store(true, Ordering::SeqCst);
-    let error = store.close_incidents(generation, 10, &[facts(0, 12)], false).await.unwrap_err();
+    let error = store.close_incidents(generation, &[closed(0, 12)], false).await.unwrap_err();
     assert!(error.is_transient(), "{error}");
-    let closed = row(&direct).await;
-    assert_eq!(closed.total, Some(12), "it was applied");
-    store.close_incidents(generation, 10, &[facts(0, 12)], false).await.unwrap();
-    assert_eq!(row(&direct).await, closed);
+    let after = row(&direct).await;
+    assert_eq!(after.total, Some(12), "it was applied");
+    store.close_incidents(generation, &[closed(0, 12)], false).await.unwrap();
+    assert_eq!(row(&direct).await, after);
 
     proxy.lose_commit.store(true, Ordering::SeqCst);
     let error = store.commit(generation, &progress(5)).await.unwrap_err();
@@ -73,14 +73,14 @@ async fn a_connection_that_ends_in_the_middle_is_transient_and_the_next_call_con
     let store = Arc::new(store);
     let write = tokio::spawn({
         let store = Arc::clone(&store);
-        async move { store.insert_incidents(generation, &[incident(0)]).await }
+        async move { store.write_incidents(generation, &[incident(0)]).await }
     });
     until_a_store_waits_for_a_lock(&observer).await;
     assert!(terminate_stores(&observer).await >= 1);
     let error = write.await.unwrap().unwrap_err();
     assert!(error.is_transient(), "{error}");
     held.rollback().await.unwrap();
-    assert_eq!(store.insert_incidents(generation, &[incident(0)]).await.unwrap(), [key(0).id()]);
+    assert_eq!(store.write_incidents(generation, &[incident(0)]).await.unwrap(), [key(0).id()]);
 }
 
 #[tokio::test]
@@ -89,9 +89,9 @@ async fn a_connection_that_ended_between_calls_costs_one_transient_error_at_most
     let generation = store.take_over().await.unwrap();
     let observer = connect(&database).await;
     for round in 0..5 {
-        store.insert_incidents(generation, &[incident(round * WINDOW_MS)]).await.unwrap();
+        store.write_incidents(generation, &[incident(round * WINDOW_MS)]).await.unwrap();
         assert!(terminate_stores(&observer).await >= 1);
-        if let Err(error) = store.insert_incidents(generation, &[]).await {
+        if let Err(error) = store.write_incidents(generation, &[]).await {
             assert!(error.is_transient(), "{error}");
         }
     }
@@ -107,14 +107,14 @@ async fn a_call_that_is_dropped_in_the_middle_leaves_nothing_and_no_lock() {
     let held = rival.transaction().await.unwrap();
     held.query("SELECT generation FROM pipeline FOR UPDATE", &[]).await.unwrap();
     {
-        let mut write = std::pin::pin!(store.insert_incidents(generation, std::slice::from_ref(&*INCIDENT)));
+        let mut write = std::pin::pin!(store.write_incidents(generation, std::slice::from_ref(&*INCIDENT)));
         tokio::select! {
             done = &mut write => panic!("it did not wait: {done:?}"),
             () = until_a_store_waits_for_a_lock(&observer) => {}
         }
     }
     held.rollback().await.unwrap();
-    assert_eq!(store.insert_incidents(generation, &[incident(WINDOW_MS)]).await.unwrap().len(), 1);
+    assert_eq!(store.write_incidents(generation, &[incident(WINDOW_MS)]).await.unwrap().len(), 1);
     store.take_over().await.unwrap();
     assert_eq!(rows(&store).await.len(), 1);
 }

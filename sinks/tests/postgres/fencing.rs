@@ -10,7 +10,7 @@ use std::sync::Arc;
 async fn no_write_overtakes_its_fence_wherever_the_task_yields() {
     let (store, _database) = fresh().await;
     let old = store.take_over().await.unwrap();
-    store.insert_incidents(old, &[incident(0)]).await.unwrap();
+    store.write_incidents(old, &[incident(0)]).await.unwrap();
     store.take_over().await.unwrap();
     const BUDGET: i64 = 128;
     for spent in 0..=BUDGET {
@@ -18,7 +18,7 @@ async fn no_write_overtakes_its_fence_wherever_the_task_yields() {
         for _ in 0..spent {
             tokio::task::coop::consume_budget().await;
         }
-        let error = store.insert_incidents(old, &[incident((spent + 1) * WINDOW_MS)]).await.unwrap_err();
+        let error = store.write_incidents(old, &[incident((spent + 1) * WINDOW_MS)]).await.unwrap_err();
         assert_eq!(error.failure, Failure::Fenced, "{spent}: {error}");
         assert_eq!(rows(&store).await.len(), 1, "{spent} units of work before the call");
     }
@@ -40,7 +40,7 @@ async fn a_take_over_waits_for_the_write_in_flight_and_the_next_one_is_fenced() 
     let old = Arc::new(old);
     let write = tokio::spawn({
         let old = Arc::clone(&old);
-        async move { old.insert_incidents(generation, &[incident(0)]).await }
+        async move { old.write_incidents(generation, &[incident(0)]).await }
     });
     until_a_store_waits_for_a_lock(&observer).await;
 
@@ -54,7 +54,7 @@ async fn a_take_over_waits_for_the_write_in_flight_and_the_next_one_is_fenced() 
     held.rollback().await.unwrap();
     assert_eq!(write.await.unwrap().unwrap(), [key(0).id()], "it was first");
     assert_eq!(take_over.await.unwrap().unwrap(), Generation(generation.0 + 1));
-    let error = old.insert_incidents(generation, &[incident(WINDOW_MS)]).await.unwrap_err();
+    let error = old.write_incidents(generation, &[incident(WINDOW_MS)]).await.unwrap_err();
     assert_eq!(error.failure, Failure::Fenced, "{error}");
     assert_eq!(rows(&*old).await.len(), 1);
 }

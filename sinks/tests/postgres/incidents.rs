@@ -48,7 +48,7 @@ async fn a16_every_change_is_in_the_audit() {
 async fn a_nul_in_a_name_is_shown() {
     let (store, _database) = fresh().await;
     let generation = store.take_over().await.unwrap();
-    store.insert_incidents(generation, &[incident_of(key_of("a\0b", 0))]).await.unwrap();
+    store.write_incidents(generation, &[incident_of(key_of("a\0b", 0))]).await.unwrap();
     assert_eq!(row(&store).await.tenant, "a\u{2400}b");
 }
 
@@ -74,17 +74,17 @@ async fn a_call_that_fails_leaves_nothing_of_itself() {
     let (store, database) = fresh().await;
     let generation = store.take_over().await.unwrap();
     database.execute("ALTER TABLE incidents ADD CHECK (window_start < '1970-01-01T00:10:00Z')");
-    let error = store.insert_incidents(generation, &[incident(0), incident(600_000)]).await.unwrap_err();
+    let error = store.write_incidents(generation, &[incident(0), incident(600_000)]).await.unwrap_err();
     assert!(!error.is_transient() && error.to_string().contains("23514"), "{error}");
     assert_eq!(rows(&store).await, []);
-    assert_eq!(store.insert_incidents(generation, &[incident(0)]).await.unwrap(), [key(0).id()]);
+    assert_eq!(store.write_incidents(generation, &[incident(0)]).await.unwrap(), [key(0).id()]);
 }
 
 #[tokio::test]
 async fn outsiders_find_the_columns_they_rely_on() {
     let (store, database) = fresh().await;
     let generation = store.take_over().await.unwrap();
-    store.insert_incidents(generation, &[incident(0)]).await.unwrap();
+    store.write_incidents(generation, &[incident(0)]).await.unwrap();
     for table in ["incidents", "all_incidents"] {
         let found = database.query(format!(
             "SELECT id, kind, tenant, rule, fingerprint, window_start, window_end, detection, status, count, total, \

@@ -14,3 +14,4 @@ mod incidents;
 mod pipelines;
 mod proxy;
 mod schema;
+mod superseding;

@@ -39,7 +39,7 @@ async fn every_process_of_a_pipeline_reads_what_one_of_them_wrote() {
     let (one, database) = fresh().await;
     let generation = one.take_over().await.unwrap();
     one.commit(generation, &progress(9)).await.unwrap();
-    one.insert_incidents(generation, &[incident(0)]).await.unwrap();
+    one.write_incidents(generation, &[incident(0)]).await.unwrap();
     drop(one);
     let next = store(&database, "main");
     assert_eq!(next.progress().await.unwrap(), progress(9));

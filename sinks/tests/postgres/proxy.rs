@@ -36,7 +36,6 @@ fn serve(mut client: TcpStream, mut server: TcpStream, lose: Arc<AtomicBool>) {
     std::thread::spawn(move || {
         let mut request = [0; 64 * 1024];
         while let Ok(length @ 1..) = requests.read(&mut request) {
-            // A commit is a message of its own: the client sends it when all before it was answered.
             if request[..length].windows(7).any(|text| text == b"COMMIT\0") && lose.swap(false, Ordering::SeqCst) {
                 committing.store(true, Ordering::SeqCst);
             }
@@ -48,7 +47,9 @@ fn serve(mut client: TcpStream, mut server: TcpStream, lose: Arc<AtomicBool>) {
     });
     let mut answer = [0; 64 * 1024];
     while let Ok(length @ 1..) = server.read(&mut answer) {
-        if commits.load(Ordering::SeqCst) || client.write_all(&answer[..length]).is_err() {
+        // The server says so when it has committed: what else it answered before comes through.
+        let is_committed = || answer[..length].windows(7).any(|text| text == b"COMMIT\0");
+        if (commits.load(Ordering::SeqCst) && is_committed()) || client.write_all(&answer[..length]).is_err() {
             break;
         }
     }

@@ -1,9 +1,16 @@
 //! Migrations.
 
-use crate::fixture::{fresh, store};
-use floodmark_sinks::{Failure, IncidentStore};
+use crate::fixture::{connect, fresh, store};
+use crate::incident_store::builders::*;
+use floodmark_model::incident::Status;
+use floodmark_model::{Detection, EventTime, Reach, Verdict};
+use floodmark_sinks::{Failure, IncidentStore, StoredIncident};
 use floodmark_testkit::services::postgres::PostgresDatabase;
 use tokio::task::JoinSet;
+
+mod earlier {
+    refinery::embed_migrations!("../sql/postgres");
+}
 
 #[tokio::test]
 async fn ten_starts_at_once_and_one_later_make_one_schema() {
@@ -40,4 +47,32 @@ async fn a_missing_schema_is_permanent() {
     let error = store.take_over().await.unwrap_err();
     assert_eq!(error.failure, Failure::Permanent, "{error}");
     assert!(error.to_string().contains("pipeline"), "names the table: {error}");
+}
+
+#[tokio::test]
+async fn a_schema_of_an_earlier_release_is_brought_up_to_date_with_what_it_holds() {
+    let database = PostgresDatabase::create("postgres_earlier");
+    let mut client = connect(&database).await;
+    earlier::migrations::runner().set_target(refinery::Target::Version(1)).run_async(&mut client).await.unwrap();
+    let id = key(0).id();
+    database.execute(format!(
+        "INSERT INTO incidents (id, tenant, rule, fingerprint, window_start, window_end, detection, status, count,
+            opened_at, episode_id)
+        VALUES ('{id}', 'acme', 'default', '{}', to_timestamp(0), to_timestamp(300), 'late', 'open', 10,
+            to_timestamp(0), '{id}')",
+        fingerprint(1)
+    ));
+    let store = store(&database, "main");
+    store.migrate().await.unwrap();
+    let row = StoredIncident {
+        key: key(0),
+        status: Status::Open,
+        is_closed: false,
+        reach: Reach::Own,
+        detection: Detection::Late,
+    };
+    assert_eq!(store.stored_incidents(EventTime::MIN).await.unwrap(), [row]);
+    let generation = store.take_over().await.unwrap();
+    store.write_incidents(generation, &[judged_of(key(0), Verdict::Blocked)]).await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM incident_transitions WHERE transition = 'superseded'"), 1);
 }

@@ -54,7 +54,7 @@ async fn a_call_that_fails_leaves_nothing_of_itself() {
         BEGIN SELECT RAISE(ABORT, 'no'); END",
     )
     .unwrap();
-    let error = store.insert_incidents(generation, &[incident(0), incident(600_000)]).await.unwrap_err();
+    let error = store.write_incidents(generation, &[incident(0), incident(600_000)]).await.unwrap_err();
     assert_eq!(error.failure, Failure::Permanent);
     assert_eq!(rows(&store).await, []);
 }

@@ -8,6 +8,10 @@ mod episodes;
 mod incident_store;
 mod incidents;
 mod inputs;
+mod keys;
+#[path = "../occurrence_store/mod.rs"]
+mod occurrence_store;
 mod occurrences;
 mod opening;
 mod progress;
+mod superseding;

@@ -6,9 +6,9 @@ use floodmark_model::rule::RuleMatch;
 use floodmark_model::{DeadLetter, DeadReason, EventTime, Level, Occurrence, RecordTime, Rule};
 use floodmark_sinks::rows::RowBlock;
 use floodmark_sinks::sqlite::SqliteStore;
-use floodmark_sinks::{BucketCount, OccurrenceStore, Selection, StoredEvent};
+use floodmark_sinks::{BucketCount, KeySpan, OccurrenceStore, Selection, StoredEvent};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 async fn buckets(store: &SqliteStore, rule: &Rule, since: i64, progress: &Progress) -> Vec<(i64, u64)> {
     let mut found = Vec::new();
@@ -240,8 +240,9 @@ async fn a_rule_counts_what_it_matches_and_nothing_else() {
                 assert_eq!(counted(totals.iter().map(|row| row.total).collect()), expected, "{rule:?}");
                 let buckets = buckets(&store, &rule, 0, &progress(100)).await;
                 assert_eq!(counted(buckets.iter().map(|bucket| bucket.1).collect()), expected, "{rule:?}");
-                let keys = store.keys_over_threshold(&rule, EventTime(0)).await.unwrap();
-                assert_eq!(counted(keys.iter().map(|key| key.1).collect()), expected, "{rule:?}");
+                let keys: BTreeSet<_> = rows.iter().filter(|row| rule.counts(row)).map(|row| &*row.tenant).collect();
+                let candidates = store.candidates(&rule, EventTime(0)).await.unwrap();
+                assert!(candidates.iter().map(|key| &*key.0).eq(keys), "{rule:?}");
                 let facts = store.window_facts(&rule, &[key(0)]).await.unwrap();
                 let of_acme = rows.iter().filter(|row| row.tenant == "acme" && rule.counts(row)).count() as u64;
                 assert_eq!(facts[0].total, of_acme, "{rule:?}");
@@ -313,23 +314,6 @@ async fn a_long_message_is_cut_and_those_that_differ_behind_the_cut_are_one_samp
 }
 
 #[tokio::test]
-async fn q46_the_keys_of_a_window_that_reach_the_threshold() {
-    let store = SqliteStore::open_in_memory().unwrap();
-    let mut rows = Vec::new();
-    for (bits, count) in [(1, 9), (2, 10), (3, 11)] {
-        for _ in 0..count {
-            let offset = rows.len() as i64;
-            rows.push(Occurrence { fingerprint: fingerprint(bits), ..occurrence(offset, 300_000) });
-        }
-    }
-    insert(&store, &rows).await;
-    let keys = store.keys_over_threshold(&Rule::default(), EventTime(300_000)).await.unwrap();
-    let found: Vec<_> = keys.iter().map(|(key, count)| (key.fingerprint.bits(), key.window.start.0, *count)).collect();
-    assert_eq!(found, [(2, 300_000, 10), (3, 300_000, 11)]);
-    assert_eq!(store.keys_over_threshold(&Rule::default(), EventTime(0)).await.unwrap(), []);
-}
-
-#[tokio::test]
 async fn an_answer_longer_than_a_batch_is_whole() {
     let store = SqliteStore::open_in_memory().unwrap();
     let rows: Vec<_> = (0..5_000).map(|offset| occurrence(offset, offset * 30_000)).collect();
@@ -353,7 +337,9 @@ proptest! {
         let floored = |ts: i64, size: i64| ts.div_euclid(size) * size;
         let mut expected_buckets: BTreeMap<i64, u64> = BTreeMap::new();
         let mut expected_totals: BTreeMap<i64, u64> = BTreeMap::new();
+        let mut every_bucket: BTreeMap<i64, u64> = BTreeMap::new();
         for (offset, &ts) in (0..).zip(&times) {
+            *every_bucket.entry(floored(ts, rule.bucket_ms())).or_default() += 1;
             *expected_totals.entry(floored(ts, window_ms)).or_default() += 1;
             if ts >= since && offset < next_offset {
                 *expected_buckets.entry(floored(ts, rule.bucket_ms())).or_default() += 1;
@@ -373,8 +359,12 @@ proptest! {
                 key.window.size_ms = window_ms;
                 let facts = store.window_facts(&rule, &[key.clone()]).await.unwrap();
                 prop_assert_eq!(facts[0].total, row.total);
-                let over = store.keys_over_threshold(&rule, row.window_start).await.unwrap();
-                prop_assert_eq!(over.is_empty(), row.total < 2);
+                let (from, until) = (key.window.previous().start, key.window.next().end());
+                let span = KeySpan { tenant: key.tenant, fingerprint: key.fingerprint, from, until };
+                let found = store.key_counts(&rule, &[span]).await.unwrap();
+                let found: Vec<_> = found.iter().map(|bucket| (bucket.bucket_start.0, bucket.count)).collect();
+                let expected = every_bucket.range(from.0..until.0);
+                prop_assert_eq!(found, expected.map(|(start, count)| (*start, *count)).collect::<Vec<_>>());
             }
             prop_assert!(expected_totals.is_empty());
             Ok(())

@@ -1,9 +1,10 @@
 //! Whose file it is, and who may write it.
 
 use crate::builders::*;
-use floodmark_model::EventTime;
+use floodmark_model::incident::Status;
+use floodmark_model::{Detection, EventTime, Reach, Verdict};
 use floodmark_sinks::sqlite::SqliteStore;
-use floodmark_sinks::{Failure, IncidentStore, OccurrenceStore, StoreError};
+use floodmark_sinks::{Failure, IncidentStore, OccurrenceStore, StoreError, StoredIncident};
 use std::path::Path;
 
 fn refused(path: &Path) -> StoreError {
@@ -167,4 +168,46 @@ fn a_path_that_cannot_be_says_why() {
     assert!(refused(folder.path()).to_string().contains("this is a folder"));
     let error = refused(&folder.path().join("missing").join("store.db"));
     assert!(error.to_string().contains("check that the folder exists"), "{error}");
+}
+
+#[tokio::test]
+async fn a_store_of_an_earlier_version_is_brought_up_to_date_with_what_it_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.execute_batch(include_str!("../../../sql/sqlite/V001__embedded_store.sql")).unwrap();
+    file.execute_batch(&format!(
+        "PRAGMA application_id = {}; PRAGMA user_version = 1;
+        INSERT INTO incidents (id, kind, tenant, rule, fingerprint, window_start, window_end, detection, status, count,
+            opened_at, episode_id)
+        VALUES ('{id}', 'burst', 'acme', 'default', '{fingerprint}', 0, 300000, 'late', 'open', 10, 9, '{id}');
+        INSERT INTO incident_transitions (incident_id, transition, at, generation) VALUES ('{id}', 'opened', 0, 1)",
+        0x464C_4D4B,
+        id = key(0).id(),
+        fingerprint = fingerprint(1),
+    ))
+    .unwrap();
+    drop(file);
+    let error = SqliteStore::open_read_only(&path).unwrap_err();
+    assert!(error.to_string().contains("its schema is version 1"), "{error}");
+
+    let store = SqliteStore::open(&path).unwrap();
+    let row = StoredIncident {
+        key: key(0),
+        status: Status::Open,
+        is_closed: false,
+        reach: Reach::Own,
+        detection: Detection::Late,
+    };
+    assert_eq!(store.stored_incidents(EventTime::MIN).await.unwrap(), [row]);
+    let generation = store.take_over().await.unwrap();
+    let blocked = judged_of(key(0), Verdict::Blocked);
+    assert_eq!(store.write_incidents(generation, &[blocked]).await.unwrap(), []);
+    let audited = rusqlite::Connection::open(&path).unwrap();
+    let audited = audited.query_row(
+        "SELECT group_concat(transition_id || ' ' || transition) FROM incident_transitions",
+        [],
+        |row| row.get::<_, String>(0),
+    );
+    assert_eq!(audited.unwrap(), "1 opened,2 superseded");
 }

@@ -20,7 +20,7 @@ async fn g4_what_was_acknowledged_is_there_after_a_kill_and_a_half_done_call_is_
     let store = SqliteStore::open(&path).unwrap();
     let generation = store.take_over().await.unwrap();
     insert(&store, &[occurrence(0, 0), occurrence(1, 0)]).await;
-    store.insert_incidents(generation, &[incident(0)]).await.unwrap();
+    store.write_incidents(generation, &[incident(0)]).await.unwrap();
     store.commit(generation, &progress(2)).await.unwrap();
 
     // What a kill leaves is the file and its log as they stand, with a transaction of another connection in flight.

@@ -1,7 +1,8 @@
 //! The end of an input (design, decision 14): totals and samples of incidents whose window is still open. The windows
 //! stay open (T-5).
 
-use floodmark_model::{EventTime, IncidentKey, Rule};
+use crate::pipeline::questions::closed_windows;
+use floodmark_model::{EventTime, IncidentKey, IncidentKind, Rule};
 use floodmark_sinks::{FACTS_MAX, IncidentStore, OccurrenceStore, StoreError};
 
 /// Writes the totals of incidents whose window has not closed.
@@ -9,11 +10,12 @@ pub(super) async fn settle(store: &(impl OccurrenceStore + IncidentStore), rules
     let generation = store.take_over().await?;
     let stored = store.stored_incidents(EventTime::MIN).await?;
     for rule in rules {
-        let open = stored.iter().filter(|incident| !incident.is_closed && *incident.key.rule == *rule.name);
+        let of_rule = stored.iter().filter(|incident| *incident.key.rule == *rule.name);
+        let open = of_rule.filter(|incident| !incident.is_closed && incident.key.kind == IncidentKind::Burst);
         let keys: Vec<IncidentKey> = open.map(|incident| incident.key.clone()).collect();
         for some in keys.chunks(FACTS_MAX) {
-            let facts = store.window_facts(rule, some).await?;
-            store.close_incidents(generation, rule.threshold, &facts, true).await?;
+            let windows = closed_windows(store, rule, some).await?;
+            store.close_incidents(generation, &windows, true).await?;
         }
     }
     Ok(())

@@ -72,7 +72,7 @@ pub fn incidents(postgres: &PostgresDatabase) -> Vec<ActualIncident> {
                 coalesce(i.total, i.count)::bigint, \
                 (extract(epoch FROM first.window_start) * 1000)::bigint \
          FROM incidents i LEFT JOIN incidents first ON first.id = i.episode_id \
-         WHERE i.status NOT IN ('superseded', 'withdrawn') \
+         WHERE i.kind = 'burst' AND i.status NOT IN ('superseded', 'withdrawn') \
          ORDER BY i.tenant, i.fingerprint, i.window_start",
     );
     let read = |row: &tokio_postgres::Row| ActualIncident {
@@ -119,7 +119,11 @@ pub fn actual(postgres: &PostgresDatabase, clickhouse: &ClickHouseDatabase) -> A
         ts_clamped: counted("ts_clamped"),
         ..Counters::default()
     };
-    Actual { incidents: incidents(postgres), totals: totals(clickhouse), counters, cardinality: Vec::new() }
+    let crowds = postgres.query(
+        "SELECT tenant, (extract(epoch FROM window_start) * 1000)::bigint FROM incidents WHERE kind = 'cardinality'",
+    );
+    let cardinality = crowds.iter().map(|row| (row.get(0), EventTime(row.get(1)))).collect();
+    Actual { incidents: incidents(postgres), totals: totals(clickhouse), counters, cardinality }
 }
 
 fn fingerprint(hex: &str) -> Fingerprint {

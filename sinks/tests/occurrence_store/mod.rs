@@ -1,0 +1,5 @@
+//! What every [`OccurrenceStore`](floodmark_sinks::OccurrenceStore) promises, whichever database it is.
+//!
+//! Each promise takes a store that holds nothing yet.
+
+pub(crate) mod keys;
