@@ -32,7 +32,7 @@ pub(crate) async fn w6_an_incident_is_stored_once_and_reported_as_new_once(store
     assert_eq!(store.write_incidents(generation, &[again.clone(), again.clone()]).await.unwrap(), []);
     assert_eq!(row(store).await, first, "a repeat changes nothing");
     let again = JudgedIncident { count: 12, ..again };
-    assert_eq!(store.write_incidents(generation, &[again.clone()]).await.unwrap(), []);
+    assert_eq!(store.write_incidents(generation, std::slice::from_ref(&again)).await.unwrap(), []);
     assert_eq!(row(store).await, IncidentRow { count: 12, ..first }, "a count only grows");
     store.close_incidents(generation, &[closed(300_000, 11)], false).await.unwrap();
     let closed = row(store).await;
