@@ -7,9 +7,11 @@ mod e2e {
     mod bed;
     mod commands;
     mod kills;
+    mod late;
     mod partitions;
     mod real_input;
     mod records;
+    mod straddle;
     mod topics;
     mod verdict;
 }

@@ -1,6 +1,7 @@
 //! The dataflow alone: events in memory in, incidents and closings acknowledged at once.
 
 use crate::machine;
+use crate::pipeline::median;
 use crate::records::scatter;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -37,6 +38,12 @@ pub(crate) struct Engine {
     /// Windows that the events run through
     #[arg(long, default_value_t = 2)]
     windows: u64,
+    /// How far events are out of order, in milliseconds: those near a boundary touch two windows
+    #[arg(long, default_value_t = 0)]
+    disorder_ms: i64,
+    /// Times that it is measured with bridges, and as often without
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
     /// Measure memory instead: fill two windows with every key, then close them
     #[arg(long)]
     memory: bool,
@@ -72,7 +79,7 @@ struct Dataflow {
 }
 
 impl Dataflow {
-    fn start(workers: usize) -> Result<Self> {
+    fn start(workers: usize, straddle: bool, lateness_ms: i64) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let room = IN_FLIGHT_MAX * workers;
         let ((rows, to_rows), (due, to_due), (closings, to_closings)) = (bounded(room), bounded(room), bounded(room));
@@ -90,9 +97,9 @@ impl Dataflow {
             let waker = Waker::default();
             inputs.push((sender, waker.clone()));
             seats.push(Mutex::new(Some(WorkerSettings {
-                source: SourceSettings { batches, waker, clock: Arc::clone(&clock), lateness_ms: 0 },
+                source: SourceSettings { batches, waker, clock: Arc::clone(&clock), lateness_ms },
                 judge: JudgeSettings {
-                    rules: vec![(&Rule::default()).into()],
+                    rules: vec![(&Rule { straddle, ..Rule::default() }).into()],
                     max_panes: PANES_MAX,
                     max_fingerprints: u32::MAX,
                     seed: 1,
@@ -185,13 +192,29 @@ impl Engine {
         Ok(())
     }
 
+    /// In turns, so that what else the machine does weighs on both alike.
     fn measure_speed(&self) -> Result<()> {
-        let mut made: Vec<Vec<Vec<Event>>> = (0..self.workers).map(|worker| self.make(worker as u64)).collect();
-        let dataflow = Dataflow::start(self.workers)?;
+        let made: Vec<Vec<Vec<Event>>> = (0..self.workers).map(|worker| self.make(worker as u64)).collect();
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        for _ in 0..self.rounds {
+            without.push(self.measure_once(made.clone(), false)?);
+            with.push(self.measure_once(made.clone(), true)?);
+        }
+        let (with, without) = (median(with.into_iter()), median(without.into_iter()));
+        println!(
+            "engine: medians: {with:.2} M events/s with bridges, {without:.2} without; ratio {:.2}",
+            with / without
+        );
+        Ok(())
+    }
+
+    /// Millions of events a second.
+    fn measure_once(&self, made: Vec<Vec<Vec<Event>>>, straddle: bool) -> Result<f64> {
+        let dataflow = Dataflow::start(self.workers, straddle, self.disorder_ms)?;
         self.assign(&dataflow)?;
         let (started, cpu) = (Instant::now(), machine::cpu_seconds());
         std::thread::scope(|scope| {
-            for (worker, batches) in made.drain(..).enumerate() {
+            for (worker, batches) in made.into_iter().enumerate() {
                 let (sender, waker) = &dataflow.inputs[worker];
                 scope.spawn(move || {
                     let mut offset = 0;
@@ -209,13 +232,15 @@ impl Engine {
         dataflow.wait_for("the last event", |dataflow| dataflow.figure(|judge| judge.figures().counted) >= events)?;
         let (took, cpu) = (started.elapsed().as_secs_f64(), machine::cpu_seconds() - cpu);
         println!(
-            "engine: {} keys, {} workers, {events} events in {took:.2} s: {:.2} M events/s, {:.2} M events per CPU second",
+            "engine: {} keys, {} workers, bridges {}, {events} events in {took:.2} s: {:.2} M events/s, {:.2} M events \
+             per CPU second",
             self.keys,
             self.workers,
+            if straddle { "on" } else { "off" },
             events as f64 / took / 1e6,
             events as f64 / cpu / 1e6,
         );
-        Ok(())
+        Ok(events as f64 / took / 1e6)
     }
 
     /// One worker's events: keys at random, event time from the first window to the last.
@@ -223,7 +248,8 @@ impl Engine {
         let count = self.events / self.workers as u64;
         let span = self.windows as i64 * WINDOW_MS;
         let events = (0..count).map(|n| {
-            let ts = (n as i128 * i128::from(span) / i128::from(count)) as i64;
+            let early = scatter(n) as i64 & i64::MAX;
+            let ts = (n as i128 * i128::from(span) / i128::from(count)) as i64 - early % (self.disorder_ms + 1);
             event(scatter(n * self.workers as u64 + worker) % self.keys, ts)
         });
         let mut events = events.peekable();
@@ -236,7 +262,7 @@ impl Engine {
 
     fn measure_memory(&self) -> Result<()> {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        let dataflow = Dataflow::start(self.workers)?;
+        let dataflow = Dataflow::start(self.workers, true, 0)?;
         self.assign(&dataflow)?;
         let before = machine::memory_bytes();
         for window in 0..2 {

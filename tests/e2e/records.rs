@@ -94,7 +94,7 @@ pub(crate) struct Expected {
     pub(crate) dead: i64,
 }
 
-/// Judges what was produced the slow way. Bridges (W-3) do not exist yet.
+/// Judges what was produced the slow way.
 pub(crate) fn expected(rule: &Rule, produced: &[Produced]) -> Expected {
     let settings = DecodeSettings::default();
     let mut offsets = BTreeMap::new();
@@ -111,7 +111,7 @@ pub(crate) fn expected(rule: &Rule, produced: &[Produced]) -> Expected {
         }
     }
     expected.distinct = distinct.len() as u64;
-    let outcome = Oracle::new([rule.clone()]).without_bridges().judge(distinct.into_values());
+    let outcome = Oracle::new([rule.clone()]).judge(distinct.into_values());
     let start = |time: EventTime| time.0;
     expected.incidents = outcome
         .incidents
