@@ -99,6 +99,8 @@ pub struct Metrics {
     counted: Counter,
     late: Counter,
     refused: Counter,
+    late_keys_asked: Counter,
+    late_keys_waiting: Gauge,
     panes_open: Gauge,
     panes_retained: Gauge,
     state_bytes: Gauge,
@@ -130,6 +132,8 @@ impl Default for Metrics {
             counted: Counter::default(),
             late: Counter::default(),
             refused: Counter::default(),
+            late_keys_asked: Counter::default(),
+            late_keys_waiting: Gauge::default(),
             panes_open: Gauge::default(),
             panes_retained: Gauge::default(),
             state_bytes: Gauge::default(),
@@ -161,7 +165,9 @@ impl Metrics {
         registry.register("ts_clamped", "Occurrences with a ts in the future (T-2)", self.ts_clamped.clone());
         registry.register("occurrences_counted", "Occurrences counted, once for each rule", self.counted.clone());
         registry.register("occurrences_late", "Occurrences whose window was closed (T-7)", self.late.clone());
-        registry.register("occurrences_refused", "Occurrences without a pane: max_panes (W-12)", self.refused.clone());
+        registry.register("occurrences_refused", "Occurrences without a pane (W-12, Q46)", self.refused.clone());
+        registry.register("late_keys_asked", "Keys asked of the occurrence store (W-8)", self.late_keys_asked.clone());
+        registry.register("late_keys_waiting", "Keys that wait to be judged (W-8)", self.late_keys_waiting.clone());
         registry.register(
             "event_ids_forgotten",
             "Event ids forgotten early: limits.max_event_ids (I-2)",
@@ -207,6 +213,7 @@ impl Metrics {
             judges.before.counted += figures.counted;
             judges.before.late += figures.late;
             judges.before.refused += figures.refused;
+            judges.before.asked += figures.asked;
         }
         judges.now = gauges;
     }
@@ -334,9 +341,11 @@ impl Metrics {
         raise(&self.counted, with(judges.before.counted, |figures| figures.counted));
         raise(&self.late, with(judges.before.late, |figures| figures.late));
         raise(&self.refused, with(judges.before.refused, |figures| figures.refused));
+        raise(&self.late_keys_asked, with(judges.before.asked, |figures| figures.asked));
         let set = |gauge: &Gauge, total: usize| {
             gauge.set(i64::try_from(total).unwrap_or(i64::MAX));
         };
+        set(&self.late_keys_waiting, figures.iter().map(|figures| figures.waiting).sum());
         set(&self.panes_open, figures.iter().map(|figures| figures.open_panes).sum());
         set(&self.panes_retained, figures.iter().map(|figures| figures.retained_panes).sum());
         set(&self.state_bytes, figures.iter().map(|figures| figures.bytes).sum());
