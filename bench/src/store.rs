@@ -5,8 +5,8 @@ use floodmark_model::progress::Progress;
 use floodmark_model::{EventTime, IncidentId, IncidentKey, Rule};
 use floodmark_sinks::rows::RowBlock;
 use floodmark_sinks::{
-    BucketCount, Generation, IncidentStore, OccurrenceStore, Selection, StoreError, StoredEvent, StoredIncident,
-    TotalRow,
+    BucketCount, Generation, HistoryDay, IncidentStore, OccurrenceStore, Selection, StoreError, StoredEvent,
+    StoredIncident, TotalRow,
 };
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -98,6 +98,20 @@ impl<O: OccurrenceStore> OccurrenceStore for Counted<O> {
         self.store.keys_over_threshold(rule, window_start).await
     }
 
+    async fn history_days(&self, since: EventTime, until: EventTime) -> Result<Vec<HistoryDay>, StoreError> {
+        self.store.history_days(since, until).await
+    }
+
+    async fn history_counts(
+        &self,
+        rule: &Rule,
+        bucket_ms: i64,
+        selection: &Selection,
+        each: impl FnMut(BucketCount) + Send,
+    ) -> Result<(), StoreError> {
+        self.store.history_counts(rule, bucket_ms, selection, each).await
+    }
+
     async fn totals(&self, rule: &Rule, selection: &Selection) -> Result<Vec<TotalRow>, StoreError> {
         self.store.totals(rule, selection).await
     }
@@ -163,6 +177,20 @@ impl OccurrenceStore for NoRows {
         _window_start: EventTime,
     ) -> Result<Vec<(IncidentKey, u64)>, StoreError> {
         Ok(Vec::new())
+    }
+
+    async fn history_days(&self, _since: EventTime, _until: EventTime) -> Result<Vec<HistoryDay>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn history_counts(
+        &self,
+        _rule: &Rule,
+        _bucket_ms: i64,
+        _selection: &Selection,
+        _each: impl FnMut(BucketCount) + Send,
+    ) -> Result<(), StoreError> {
+        Ok(())
     }
 
     async fn totals(&self, _rule: &Rule, _selection: &Selection) -> Result<Vec<TotalRow>, StoreError> {

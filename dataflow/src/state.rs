@@ -1,6 +1,8 @@
 //! The plain structs behind the operators: no timely types, tested with values.
 
+pub mod candidate;
 pub mod closings;
+pub mod history;
 pub mod judge;
 pub mod merged_watermark;
 pub mod panes;

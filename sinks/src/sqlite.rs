@@ -18,6 +18,7 @@ mod classify;
 mod columns;
 mod conditions;
 mod episodes;
+mod history;
 mod incidents;
 mod inputs;
 mod insert;

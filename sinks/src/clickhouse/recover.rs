@@ -112,10 +112,10 @@ fn topic_id((high, low): (u64, u64)) -> TopicId {
 
 /// Gives equal names one allocation: millions of rows name a few tenants.
 #[derive(Default)]
-struct Names(HashSet<Arc<str>>);
+pub(super) struct Names(HashSet<Arc<str>>);
 
 impl Names {
-    fn shared(&mut self, name: &str) -> Arc<str> {
+    pub(super) fn shared(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.0.get(name) {
             return Arc::clone(known);
         }

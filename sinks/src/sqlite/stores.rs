@@ -1,10 +1,10 @@
 //! The two contracts, in terms of the modules beside.
 
-use super::{STORE, SqliteStore, conditions, incidents, insert, pipeline, recover, totals};
+use super::{STORE, SqliteStore, conditions, history, incidents, insert, pipeline, recover, totals};
 use crate::rows::RowBlock;
 use crate::{
-    BucketCount, Generation, IncidentStore, OccurrenceStore, Selection, StoreError, StoredEvent, StoredIncident,
-    TotalRow,
+    BucketCount, Generation, HistoryDay, IncidentStore, OccurrenceStore, Selection, StoreError, StoredEvent,
+    StoredIncident, TotalRow,
 };
 use floodmark_model::incident::{IncidentRow, JudgedIncident, WindowFacts};
 use floodmark_model::progress::Progress;
@@ -70,6 +70,22 @@ impl OccurrenceStore for SqliteStore {
             totals::keys_over_threshold(reader, &rule, window_start)
         })
         .await
+    }
+
+    async fn history_days(&self, since: EventTime, until: EventTime) -> Result<Vec<HistoryDay>, StoreError> {
+        self.read("read days of history", move |reader| history::history_days(reader, since, until)).await
+    }
+
+    async fn history_counts(
+        &self,
+        rule: &Rule,
+        bucket_ms: i64,
+        selection: &Selection,
+        each: impl FnMut(BucketCount) + Send,
+    ) -> Result<(), StoreError> {
+        let (rule, selection) = (rule.clone(), selection.clone());
+        let read = move |reader: &_, out: &mut _| history::history_counts(reader, &rule, bucket_ms, &selection, out);
+        self.stream("read history", read, each).await
     }
 
     async fn totals(&self, rule: &Rule, selection: &Selection) -> Result<Vec<TotalRow>, StoreError> {
