@@ -12,4 +12,5 @@ mod e2e {
     mod records;
     mod topics;
     mod verdict;
+    mod what_if;
 }

@@ -5,6 +5,7 @@
 
 mod failures;
 mod fixture;
+mod history;
 mod inserts;
 mod recovery;
 mod schema;
