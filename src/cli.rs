@@ -9,6 +9,7 @@ mod run;
 mod stores;
 mod table;
 mod totals;
+mod what_if;
 
 use crate::pipeline::stop::Failed;
 use clap::Subcommand;
@@ -26,6 +27,8 @@ pub enum Command {
     Totals(totals::Totals),
     /// Show incidents
     Incidents(incidents::Incidents),
+    /// Show what other thresholds and windows would have done
+    WhatIf(what_if::WhatIf),
     /// Check the configuration, and show each value with its origin
     Check(check::Check),
 }
@@ -70,6 +73,7 @@ impl Command {
             Self::Migrate(command) => command.run(),
             Self::Totals(command) => command.run(),
             Self::Incidents(command) => command.run(),
+            Self::WhatIf(command) => command.run(),
             Self::Check(command) => command.run(),
         }
     }

@@ -11,6 +11,7 @@ pub mod metrics;
 pub mod pipeline;
 pub mod recovery;
 pub mod web;
+pub mod what_if;
 
 /// The version, with the commit that it was built from where that is known.
 pub const VERSION: &str = env!("BUILD_VERSION");

@@ -14,4 +14,5 @@ mod e2e {
     mod straddle;
     mod topics;
     mod verdict;
+    mod what_if;
 }

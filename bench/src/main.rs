@@ -10,6 +10,7 @@ mod records;
 mod restart;
 mod setup;
 mod store;
+mod what_if;
 
 use clap::{Parser, Subcommand};
 
@@ -35,6 +36,8 @@ enum What {
     Latency(latency::Latency),
     /// kill -9 under load, and how long the start after it takes
     Restart(restart::Restart),
+    /// Candidate rules over stored occurrences, against a ClickHouse query for each
+    WhatIf(what_if::WhatIf),
     /// One part of `pipeline`, in a process of its own
     #[command(hide = true)]
     Part(part::Part),
@@ -46,6 +49,7 @@ fn main() -> anyhow::Result<()> {
         What::Pipeline(pipeline) => pipeline.run(),
         What::Latency(latency) => latency.run(),
         What::Restart(restart) => restart.run(),
+        What::WhatIf(what_if) => what_if.run(),
         What::Part(part) => part.run(),
     }
 }

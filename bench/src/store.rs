@@ -5,7 +5,7 @@ use floodmark_model::progress::Progress;
 use floodmark_model::{EventTime, Fingerprint, IncidentId, IncidentKey, Rule};
 use floodmark_sinks::rows::RowBlock;
 use floodmark_sinks::{
-    BucketCount, Generation, IncidentStore, KeySpan, OccurrenceStore, Selection, StoreError, StoredEvent,
+    BucketCount, Generation, HistoryDay, IncidentStore, KeySpan, OccurrenceStore, Selection, StoreError, StoredEvent,
     StoredIncident, TotalRow,
 };
 use std::collections::HashSet;
@@ -111,6 +111,20 @@ impl<O: OccurrenceStore> OccurrenceStore for Counted<O> {
         self.store.distinct_fingerprints(rule, tenant, window_start).await
     }
 
+    async fn history_days(&self, since: EventTime, until: EventTime) -> Result<Vec<HistoryDay>, StoreError> {
+        self.store.history_days(since, until).await
+    }
+
+    async fn history_counts(
+        &self,
+        rule: &Rule,
+        bucket_ms: i64,
+        selection: &Selection,
+        each: impl FnMut(BucketCount) + Send,
+    ) -> Result<(), StoreError> {
+        self.store.history_counts(rule, bucket_ms, selection, each).await
+    }
+
     async fn totals(&self, rule: &Rule, selection: &Selection) -> Result<Vec<TotalRow>, StoreError> {
         self.store.totals(rule, selection).await
     }
@@ -189,6 +203,20 @@ impl OccurrenceStore for NoRows {
         _window_start: EventTime,
     ) -> Result<u64, StoreError> {
         Ok(0)
+    }
+
+    async fn history_days(&self, _since: EventTime, _until: EventTime) -> Result<Vec<HistoryDay>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn history_counts(
+        &self,
+        _rule: &Rule,
+        _bucket_ms: i64,
+        _selection: &Selection,
+        _each: impl FnMut(BucketCount) + Send,
+    ) -> Result<(), StoreError> {
+        Ok(())
     }
 
     async fn totals(&self, _rule: &Rule, _selection: &Selection) -> Result<Vec<TotalRow>, StoreError> {

@@ -22,6 +22,7 @@ pub mod epoch;
 pub mod graph;
 pub mod message;
 pub mod progress;
+pub mod replay;
 pub mod source;
 pub mod state;
 pub mod wake;

@@ -15,6 +15,7 @@
 mod classify;
 mod conditions;
 mod connection;
+mod history;
 mod insert;
 mod keys;
 mod names;
@@ -26,7 +27,7 @@ mod totals;
 pub use settings::ClickHouseSettings;
 
 use crate::rows::RowBlock;
-use crate::{BucketCount, KeySpan, OccurrenceStore, Selection, StoreError, StoredEvent, TotalRow};
+use crate::{BucketCount, HistoryDay, KeySpan, OccurrenceStore, Selection, StoreError, StoredEvent, TotalRow};
 use connection::Connection;
 use floodmark_model::incident::WindowFacts;
 use floodmark_model::progress::Progress;
@@ -125,6 +126,20 @@ impl OccurrenceStore for ClickHouseStore {
         window_start: EventTime,
     ) -> Result<u64, StoreError> {
         keys::distinct_fingerprints(&self.connection, rule, tenant, window_start).await
+    }
+
+    async fn history_days(&self, since: EventTime, until: EventTime) -> Result<Vec<HistoryDay>, StoreError> {
+        history::history_days(&self.connection, since, until).await
+    }
+
+    async fn history_counts(
+        &self,
+        rule: &Rule,
+        bucket_ms: i64,
+        selection: &Selection,
+        each: impl FnMut(BucketCount) + Send,
+    ) -> Result<(), StoreError> {
+        history::history_counts(&self.connection, rule, bucket_ms, selection, each).await
     }
 
     async fn totals(&self, rule: &Rule, selection: &Selection) -> Result<Vec<TotalRow>, StoreError> {

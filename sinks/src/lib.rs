@@ -98,6 +98,19 @@ pub struct TotalRow {
     pub total: u64,
 }
 
+/// How much history one day holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistoryDay {
+    /// First instant of the day, UTC.
+    pub start: EventTime,
+    /// Rows stored of it, whatever rule counts them: no fewer than distinct occurrences.
+    pub rows: u64,
+    /// Event time of the first.
+    pub first_ts: EventTime,
+    /// Event time of the last.
+    pub last_ts: EventTime,
+}
+
 /// Which rows a query is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
@@ -198,6 +211,27 @@ pub trait OccurrenceStore: Send + Sync + 'static {
         tenant: &str,
         window_start: EventTime,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send;
+
+    /// The days with rows of `since <= ts < until`, in order: what a reader of history plans its parts by. Cheap; it
+    /// counts rows and not distinct occurrences.
+    fn history_days(
+        &self,
+        since: EventTime,
+        until: EventTime,
+    ) -> impl Future<Output = Result<Vec<HistoryDay>, StoreError>> + Send;
+
+    /// Counts per key and bucket of `bucket_ms` of all that `rule` *matches*, with `since <= ts < until`, and of one
+    /// tenant where the selection names one: of all that is stored, committed or not. The rule's own window and buckets
+    /// do not matter. Where the selection does not begin and end with a bucket, its first and last are counted in part.
+    ///
+    /// Streams: `each` is called per row, in any order; this side holds a few thousand rows at most.
+    fn history_counts(
+        &self,
+        rule: &Rule,
+        bucket_ms: i64,
+        selection: &Selection,
+        each: impl FnMut(BucketCount) + Send,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Totals per (tenant, fingerprint, window) of one rule, sorted.
     fn totals(

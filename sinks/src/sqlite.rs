@@ -17,6 +17,7 @@ mod calls;
 mod classify;
 mod columns;
 mod conditions;
+mod history;
 mod incidents;
 mod inputs;
 mod insert;

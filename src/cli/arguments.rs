@@ -86,7 +86,8 @@ impl SelectionArguments {
     }
 }
 
-fn read_time(flag: &str, text: &str) -> Result<EventTime, Failure> {
+/// Reads a time that a flag gives.
+pub(super) fn read_time(flag: &str, text: &str) -> Result<EventTime, Failure> {
     let raw = RawTime::Text(text.into());
     let read = EffectiveTime::new(&raw, RecordTime(0), i64::MAX, &Zone::UTC);
     if read.missing {

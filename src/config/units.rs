@@ -34,6 +34,14 @@ fn write(value: i64, units: &[(&str, i64)]) -> String {
     format!("{}{name}", value / factor)
 }
 
+impl std::str::FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        read(text, &SPANS).map(Self).ok_or_else(|| "a span is a whole number and ms, s, m, h or d, such as 5m".into())
+    }
+}
+
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;

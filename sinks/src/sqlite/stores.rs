@@ -1,9 +1,9 @@
 //! The two contracts, in terms of the modules beside.
 
-use super::{STORE, SqliteStore, conditions, incidents, insert, keys, pipeline, recover, totals};
+use super::{STORE, SqliteStore, conditions, history, incidents, insert, keys, pipeline, recover, totals};
 use crate::rows::RowBlock;
 use crate::{
-    BucketCount, Generation, IncidentStore, KeySpan, OccurrenceStore, Selection, StoreError, StoredEvent,
+    BucketCount, Generation, HistoryDay, IncidentStore, KeySpan, OccurrenceStore, Selection, StoreError, StoredEvent,
     StoredIncident, TotalRow,
 };
 use floodmark_model::incident::{ClosedWindow, IncidentRow, JudgedIncident, WindowFacts};
@@ -84,6 +84,22 @@ impl OccurrenceStore for SqliteStore {
         let (rule, tenant) = (rule.clone(), tenant.to_owned());
         let ask = move |reader: &_| keys::distinct_fingerprints(reader, &rule, &tenant, window_start);
         self.read("count the bugs of a tenant", ask).await
+    }
+
+    async fn history_days(&self, since: EventTime, until: EventTime) -> Result<Vec<HistoryDay>, StoreError> {
+        self.read("read days of history", move |reader| history::history_days(reader, since, until)).await
+    }
+
+    async fn history_counts(
+        &self,
+        rule: &Rule,
+        bucket_ms: i64,
+        selection: &Selection,
+        each: impl FnMut(BucketCount) + Send,
+    ) -> Result<(), StoreError> {
+        let (rule, selection) = (rule.clone(), selection.clone());
+        let read = move |reader: &_, out: &mut _| history::history_counts(reader, &rule, bucket_ms, &selection, out);
+        self.stream("read history", read, each).await
     }
 
     async fn totals(&self, rule: &Rule, selection: &Selection) -> Result<Vec<TotalRow>, StoreError> {

@@ -5,6 +5,7 @@
 
 mod failures;
 mod fixture;
+mod history;
 mod inserts;
 mod keys;
 #[path = "../occurrence_store/mod.rs"]

@@ -4,6 +4,7 @@
 
 mod builders;
 mod episodes;
+mod history;
 #[path = "../incident_store/mod.rs"]
 mod incident_store;
 mod incidents;
