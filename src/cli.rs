@@ -3,8 +3,10 @@
 mod arguments;
 mod check;
 mod demo;
+mod explain;
 mod incidents;
 mod migrate;
+mod reconcile;
 mod run;
 mod stores;
 mod table;
@@ -29,6 +31,10 @@ pub enum Command {
     Incidents(incidents::Incidents),
     /// Show what other thresholds and windows would have done
     WhatIf(what_if::WhatIf),
+    /// Explain why there is, or is not, an incident of a fingerprint at a time
+    Explain(explain::Explain),
+    /// Compare log, tallies, rows and incidents; exit code 1 where they differ
+    Reconcile(reconcile::ReconcileStores),
     /// Check the configuration, and show each value with its origin
     Check(check::Check),
 }
@@ -74,6 +80,8 @@ impl Command {
             Self::Totals(command) => command.run(),
             Self::Incidents(command) => command.run(),
             Self::WhatIf(command) => command.run(),
+            Self::Explain(command) => command.run(),
+            Self::Reconcile(command) => command.run(),
             Self::Check(command) => command.run(),
         }
     }

@@ -36,6 +36,8 @@ pub struct Config {
     pub rules: Vec<Rule>,
     /// Whether records that no rule matches are stored, apart from the others.
     pub store_unmatched: bool,
+    /// How often a run compares log, tallies, rows and incidents, in milliseconds; 0: never.
+    pub reconcile_every_ms: i64,
     /// How records that are not floodmark's own JSON are read.
     pub mapping: Option<floodmark_model::wire::mapping::Mapping>,
 }

@@ -3,12 +3,15 @@
 //!
 //! This crate is where the parts are wired; `ARCHITECTURE.md` is the map.
 
+pub mod chain;
 pub mod cli;
 pub mod config;
+pub mod explain;
 pub mod generate;
 pub mod input;
 pub mod metrics;
 pub mod pipeline;
+pub mod reconcile;
 pub mod recovery;
 pub mod web;
 pub mod what_if;

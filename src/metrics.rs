@@ -1,5 +1,6 @@
 //! What Prometheus sees. Every record and every drop has a counter with a reason.
 
+use crate::reconcile::Kind;
 use floodmark_dataflow::state::judge::JudgeFigures;
 use floodmark_dataflow::window_judge::JudgeGauges;
 use floodmark_model::progress::{PartitionProgress, Tallies};
@@ -38,6 +39,12 @@ struct OutcomeLabel {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PartitionLabel {
     partition: i32,
+}
+
+/// Labels of a kind of difference.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabel {
+    kind: &'static str,
 }
 
 /// Labels of a store and what is done with it.
@@ -110,6 +117,8 @@ pub struct Metrics {
     consumer_lag: Family<PartitionLabel, Gauge>,
     sink_seconds: Family<SinkLabel, Histogram>,
     sink_failures: Family<SinkLabel, Counter>,
+    reconcile_differences: Family<KindLabel, Gauge>,
+    reconcile_last_success: Gauge<f64, AtomicU64>,
     ready: Gauge,
 }
 
@@ -143,6 +152,8 @@ impl Default for Metrics {
             consumer_lag: Family::default(),
             sink_seconds,
             sink_failures: Family::default(),
+            reconcile_differences: Family::default(),
+            reconcile_last_success: Gauge::default(),
             ready: Gauge::default(),
             registry: Registry::default(),
         };
@@ -203,6 +214,17 @@ impl Metrics {
         );
         registry.register_with_unit("sink", "Time of one call to a store", Unit::Seconds, self.sink_seconds.clone());
         registry.register("sink_failures", "Failed calls to a store", self.sink_failures.clone());
+        registry.register(
+            "reconcile_differences",
+            "What the latest comparison of log, tallies, rows and incidents found, by kind",
+            self.reconcile_differences.clone(),
+        );
+        registry.register_with_unit(
+            "reconcile_last_success_timestamp",
+            "When the latest comparison ended, seconds since 1970; 0 before the first",
+            Unit::Seconds,
+            self.reconcile_last_success.clone(),
+        );
         registry.register("ready", "1 when /readyz answers 200", self.ready.clone());
     }
 
@@ -293,6 +315,16 @@ impl Metrics {
         if failed {
             self.sink_failures.get_or_create(&label).inc();
         }
+    }
+
+    /// Notes what a comparison of log, tallies, rows and incidents found.
+    pub fn reconciled(&self, counts: &BTreeMap<&'static str, u64>, now_ms: i64) {
+        for kind in Kind::ALL.map(Kind::name) {
+            let count = counts.get(kind).copied().unwrap_or(0);
+            let gauge = self.reconcile_differences.get_or_create(&KindLabel { kind });
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        self.reconcile_last_success.set(now_ms as f64 / 1_000.0);
     }
 
     /// Dead letters by reason, of reasons that there were.

@@ -6,6 +6,7 @@ mod e2e {
     mod bad_input;
     mod bed;
     mod commands;
+    mod inspect;
     mod kills;
     mod late;
     mod partitions;

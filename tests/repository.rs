@@ -227,6 +227,7 @@ fn the_example_configuration_lists_every_key() {
         ("kafka", "[kafka]", section("kafka")),
         ("time", "[time]", section("time")),
         ("limits", "[limits]", section("limits")),
+        ("reconcile", "[reconcile]", section("reconcile")),
         ("rules", "[[rules]]", rules),
         ("mapping", "[mapping]", section("mapping")),
         ("mapping.filter", "[mapping]\nmessage = \"/m\"\n[mapping.filter]", filter),
@@ -293,6 +294,7 @@ fn series() -> BTreeSet<String> {
     let progress = PartitionProgress { next_offset: 0, watermark: EventTime(0), tallies: Tallies::default() };
     metrics.partition_committed(0, &progress, 0);
     metrics.partition_ends(0, 0);
+    metrics.reconciled(&BTreeMap::new(), 0);
     metrics.sink_call("postgres", "test", Duration::ZERO, true);
     let text = metrics.render(true);
     let samples = text.lines().filter(|line| line.starts_with("floodmark_"));

@@ -17,6 +17,7 @@ mod conditions;
 mod connection;
 mod history;
 mod insert;
+mod inspect;
 mod keys;
 mod names;
 mod recover;

@@ -6,6 +6,7 @@
 
 pub mod clickhouse;
 pub mod error;
+pub mod inspect;
 mod ledger;
 pub mod postgres;
 pub mod rows;

@@ -13,6 +13,7 @@
 mod classify;
 mod connection;
 mod incidents;
+mod inspect;
 mod ledger;
 mod progress;
 mod schema;

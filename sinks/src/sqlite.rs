@@ -21,6 +21,7 @@ mod history;
 mod incidents;
 mod inputs;
 mod insert;
+mod inspect;
 mod keys;
 mod ledger;
 mod lock;

@@ -3,6 +3,7 @@
 mod embedded;
 pub(super) mod kafka;
 mod process;
+mod reconcile;
 mod settle;
 mod summary;
 

@@ -21,6 +21,7 @@ pub(super) struct File {
     pub(super) kafka: Kafka,
     pub(super) time: Time,
     pub(super) limits: Limits,
+    pub(super) reconcile: Reconcile,
     pub(super) rules: Vec<RuleEntry>,
     pub(super) mapping: Option<Mapping>,
 }
@@ -57,6 +58,12 @@ pub(super) struct Limits {
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
+pub(super) struct Reconcile {
+    pub(super) every: Span,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct RuleEntry {
     pub(super) name: String,
     pub(super) window: Span,
@@ -81,6 +88,7 @@ impl Default for File {
             kafka: Kafka::default(),
             time: Time::default(),
             limits: Limits::default(),
+            reconcile: Reconcile::default(),
             rules: vec![RuleEntry::default()],
             mapping: None,
         }
@@ -122,6 +130,12 @@ impl Default for Limits {
             max_event_ids: limits.max_event_ids,
             max_row_bytes: Size(limits.max_row_bytes),
         }
+    }
+}
+
+impl Default for Reconcile {
+    fn default() -> Self {
+        Self { every: Span(3_600_000) }
     }
 }
 

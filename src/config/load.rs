@@ -135,6 +135,7 @@ fn effective(file: File, figment: &Figment) -> Result<Config, ConfigError> {
         ("time.lateness", file.time.lateness),
         ("time.max_future", file.time.max_future),
         ("time.idle_after", file.time.idle_after),
+        ("reconcile.every", file.reconcile.every),
     ] {
         if span.0 > 30 * 86_400_000 {
             return wrong(key, &span, "at most 30d");
@@ -189,6 +190,7 @@ fn effective(file: File, figment: &Figment) -> Result<Config, ConfigError> {
         },
         rules: file.rules.into_iter().map(rule).collect(),
         store_unmatched: file.store_unmatched,
+        reconcile_every_ms: file.reconcile.every.0,
         mapping: file.mapping,
     })
 }

@@ -56,6 +56,7 @@ pub(crate) fn config(scenario: &Scenario, workers: usize) -> Arc<Config> {
         limits: LimitsConfig { max_fingerprints: max_fingerprints(scenario), ..LimitsConfig::default() },
         rules: vec![scenario.params.rule()],
         store_unmatched: false,
+        reconcile_every_ms: 0,
         mapping: None,
     })
 }

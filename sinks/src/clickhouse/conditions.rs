@@ -95,7 +95,7 @@ impl Slots {
     }
 }
 
-fn in_range(time: EventTime) -> i64 {
+pub(super) fn in_range(time: EventTime) -> i64 {
     time.0.clamp(-BEFORE_EPOCH_MS, LAST_MS)
 }
 

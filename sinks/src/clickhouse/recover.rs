@@ -105,6 +105,6 @@ pub(super) async fn delete_uncommitted(connection: &Connection, progress: &Progr
 }
 
 /// A UUID travels as two numbers, the high half first.
-fn topic_id((high, low): (u64, u64)) -> TopicId {
+pub(super) fn topic_id((high, low): (u64, u64)) -> TopicId {
     TopicId(((u128::from(high) << 64) | u128::from(low)).to_be_bytes())
 }

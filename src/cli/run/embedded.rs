@@ -1,6 +1,7 @@
 //! Running embedded: files or streams into one SQLite file, to their end.
 
 use super::process::Process;
+use super::reconcile::Periodic;
 use super::settle::settle;
 use super::summary::Summary;
 use crate::cli::Failure;
@@ -60,6 +61,16 @@ impl Embedded {
         let bytes_read = Arc::new(BytesRead::default());
         let shown = show_progress(self.shows_progress, found.bytes, &bytes_read);
         let config = Arc::new(self.config);
+        let reader = || SqliteStore::open_read_only(&self.store).map_err(Failure::dependency);
+        let periodic = Periodic {
+            config: Arc::clone(&config),
+            occurrences: reader()?,
+            incidents: reader()?,
+            log: None,
+            metrics: Arc::clone(&process.metrics),
+            halt: process.halt.clone(),
+        };
+        process.runtime.spawn(periodic.run());
         let mut inputs = Some(found.inputs);
         let ending = process.run(|stop: Stop| {
             let Some(inputs) = inputs.take() else {

@@ -1,12 +1,14 @@
 //! Running from Kafka into Postgres and ClickHouse, until somebody ends it.
 
 use super::process::Process;
+use super::reconcile::Periodic;
 use crate::cli::{Failure, stores};
 use crate::config::Config;
 use crate::input::kafka::KafkaInput;
 use crate::pipeline::commit::SameLog;
 use crate::pipeline::stop::Stop;
 use crate::pipeline::{Clock, OnCommit, Pipeline, SystemClock};
+use crate::reconcile::LogOf;
 use floodmark_kafka::{GroupOffsets, KafkaError, KafkaSettings};
 use floodmark_model::progress::Progress;
 use std::sync::Arc;
@@ -24,6 +26,15 @@ pub(super) fn run(config: Config) -> Result<(), Failure> {
     let clickhouse = Arc::new(stores::clickhouse(&config)?);
     let process = Process::start(&config)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let periodic = Periodic {
+        config: Arc::clone(&config),
+        occurrences: stores::clickhouse(&config)?,
+        incidents: stores::postgres(&config)?,
+        log: Some(LogOf { settings: settings.clone(), topic: config.kafka.topic.clone() }),
+        metrics: Arc::clone(&process.metrics),
+        halt: process.halt.clone(),
+    };
+    process.runtime.spawn(periodic.run());
     process.run(|stop: Stop| {
         let same_log = SameLog::unknown();
         let input = Arc::new(KafkaInput {

@@ -1,0 +1,351 @@
+//! Whether log, tallies, rows and incidents agree (`floodmark reconcile`, and periodically in `floodmark run`).
+//!
+//! Three comparisons: the tallies that were committed with the progress against the offsets they span (G-2); the rows of
+//! the store of occurrences against the tallies; and the incidents that W-4 demands over the stored counts against those
+//! that stand (W-7, W-9, W-11).
+//!
+//! *Beside a running engine.* Progress is read first, then incidents, then counts, each both in whole and cut at the
+//! progress that was read. What progress covers has had all its effects before the incidents were read (G-3); what they
+//! show has its rows in the counts that were read after them. A window is judged where both cuts say the same, and counted
+//! as moving where they do not.
+//!
+//! *Bounds.* Incidents and counts are read for an hour of windows at a time. Differences beyond [`DIFFERENCES_MAX`] are
+//! counted and not kept.
+//!
+//! Nothing is written: what is found is for people.
+
+mod incidents;
+mod tallies;
+
+use crate::reconcile::incidents::Demanded;
+use floodmark_kafka::{KafkaError, KafkaSettings, Topics};
+use floodmark_model::{EventTime, Rule, TopicId, Window};
+use floodmark_sinks::inspect::{InspectIncidents, InspectOccurrences};
+use floodmark_sinks::{IncidentStore, OccurrenceStore, StoreError};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The most differences that a report holds.
+pub const DIFFERENCES_MAX: usize = 10_000;
+
+/// What is compared without `--since`: so much before the closed watermark.
+const DEFAULT_SPAN_MS: i64 = 24 * 3_600_000;
+
+/// The windows that are read at once.
+const CHUNK_MS: i64 = 3_600_000;
+
+/// What disagrees. The names are metric labels and values in JSON: stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Offsets below the committed one that are in no tally.
+    OffsetsUntallied,
+    /// More records tallied than there are offsets.
+    TalliesExceedOffsets,
+    /// The committed offset lies behind the end of the log.
+    OffsetBeyondLog,
+    /// Fewer rows than records tallied as stored.
+    RowsMissing,
+    /// More rows than records tallied as stored.
+    RowsExtra,
+    /// Fewer dead letters than tallied.
+    DeadLettersMissing,
+    /// More dead letters than tallied.
+    DeadLettersExtra,
+    /// More unmatched rows than tallied.
+    UnmatchedExtra,
+    /// An incident is due, and there is none.
+    IncidentMissing,
+    /// An incident stands that is not due.
+    IncidentExtra,
+    /// An incident's total is not what the rows say.
+    IncidentTotal,
+    /// An incident's window has closed, and the row has not.
+    IncidentNotClosed,
+    /// A superseded row names another incident than that of the window before.
+    IncidentSupersededBy,
+    /// An incident is in another episode than its neighbours say.
+    IncidentEpisode,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 14] = [
+        Self::OffsetsUntallied,
+        Self::TalliesExceedOffsets,
+        Self::OffsetBeyondLog,
+        Self::RowsMissing,
+        Self::RowsExtra,
+        Self::DeadLettersMissing,
+        Self::DeadLettersExtra,
+        Self::UnmatchedExtra,
+        Self::IncidentMissing,
+        Self::IncidentExtra,
+        Self::IncidentTotal,
+        Self::IncidentNotClosed,
+        Self::IncidentSupersededBy,
+        Self::IncidentEpisode,
+    ];
+
+    /// The stable name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OffsetsUntallied => "offsets_untallied",
+            Self::TalliesExceedOffsets => "tallies_exceed_offsets",
+            Self::OffsetBeyondLog => "offset_beyond_log",
+            Self::RowsMissing => "rows_missing",
+            Self::RowsExtra => "rows_extra",
+            Self::DeadLettersMissing => "dead_letters_missing",
+            Self::DeadLettersExtra => "dead_letters_extra",
+            Self::UnmatchedExtra => "unmatched_extra",
+            Self::IncidentMissing => "incident_missing",
+            Self::IncidentExtra => "incident_extra",
+            Self::IncidentTotal => "incident_total",
+            Self::IncidentNotClosed => "incident_not_closed",
+            Self::IncidentSupersededBy => "incident_superseded_by",
+            Self::IncidentEpisode => "incident_episode",
+        }
+    }
+}
+
+/// Where something disagrees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Place {
+    /// In a partition, or a file.
+    Partition {
+        /// Id of the topic or file.
+        topic_id: String,
+        /// Partition; 0 for a file.
+        partition: i32,
+    },
+    /// In all partitions together.
+    Whole {
+        /// How many there are.
+        partitions: usize,
+    },
+    /// In a window of a key.
+    Window {
+        /// Rule.
+        rule: String,
+        /// Tenant.
+        tenant: String,
+        /// 32 hex digits.
+        fingerprint: String,
+        /// First instant of the window.
+        window_start: EventTime,
+        /// The incident's id, whether there is a row or not.
+        id: String,
+    },
+}
+
+/// One disagreement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What disagrees.
+    pub kind: Kind,
+    /// Where.
+    pub place: Place,
+    /// What should stand there.
+    pub expected: String,
+    /// What does.
+    pub found: String,
+}
+
+/// What was looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// Partitions and files.
+    pub partitions: u64,
+    /// Distinct occurrences below the committed offsets.
+    pub rows: u64,
+    /// First instant of the windows whose incidents were compared; absent where nothing is closed.
+    pub since: Option<EventTime>,
+    /// The closed watermark: windows that end after it are not judged.
+    pub until: Option<EventTime>,
+    /// (rule, key, window) that was judged.
+    pub windows: u64,
+    /// The same with records on their way, which were not.
+    pub moving: u64,
+    /// Incidents that stand in the windows that were judged.
+    pub incidents: u64,
+    /// Incidents of windows that are open: only counted.
+    pub open: u64,
+}
+
+/// What a comparison found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// The disagreements, the first [`DIFFERENCES_MAX`] of them.
+    pub differences: Vec<Difference>,
+    /// How many there are of each kind that there is.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// What differs for a known reason, or could not be compared.
+    pub notes: Vec<String>,
+    /// What was looked at.
+    pub checked: Checked,
+}
+
+impl Report {
+    fn differs(&mut self, kind: Kind, place: Place, expected: impl Into<String>, found: impl Into<String>) {
+        *self.counts.entry(kind.name()).or_default() += 1;
+        if self.differences.len() < DIFFERENCES_MAX {
+            let (expected, found) = (expected.into(), found.into());
+            self.differences.push(Difference { kind, place, expected, found });
+        }
+    }
+}
+
+/// Why a comparison did not end.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// A store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The log did not say what it holds.
+    #[error(transparent)]
+    Log(#[from] KafkaError),
+    /// The question to the log was broken off.
+    #[error("the question to Kafka did not end: {0}")]
+    BrokenOff(#[from] tokio::task::JoinError),
+}
+
+/// How long one question to the brokers may take.
+const ASK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A topic to ask.
+#[derive(Clone)]
+pub struct LogOf {
+    /// How to reach the brokers.
+    pub settings: KafkaSettings,
+    /// The topic's name.
+    pub topic: String,
+}
+
+impl LogOf {
+    /// What it holds now; nothing where there is no such topic.
+    async fn ask(self) -> Result<Log, ReconcileError> {
+        Ok(tokio::task::spawn_blocking(move || self.ask_blocking()).await??)
+    }
+
+    fn ask_blocking(&self) -> Result<Log, KafkaError> {
+        let topics = Topics::new(&self.settings, ASK_TIMEOUT)?;
+        let description = match topics.describe(&self.topic) {
+            Err(KafkaError::TopicMissing { .. }) => return Ok(Log::default()),
+            described => described?,
+        };
+        let offsets = |partition| Ok((partition, topics.watermarks(&self.topic, partition)?));
+        let offsets = (0..description.partitions()).map(offsets).collect::<Result<_, KafkaError>>()?;
+        Ok(Log { topic_id: Some(description.topic.id), offsets })
+    }
+}
+
+/// What the log holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Log {
+    /// The topic's id.
+    topic_id: Option<TopicId>,
+    /// For each partition its first offset, and the one that its next record will get.
+    offsets: BTreeMap<i32, (i64, i64)>,
+}
+
+/// A comparison that can be made.
+pub struct Reconcile<'a, O, I> {
+    /// The rows.
+    pub occurrences: &'a O,
+    /// The incidents, and progress.
+    pub incidents: &'a I,
+    /// The rules, as they are configured now.
+    pub rules: &'a [Rule],
+    /// From when on incidents are compared; without it [`DEFAULT_SPAN_MS`] before the closed watermark.
+    pub since: Option<EventTime>,
+    /// What time it is.
+    pub now: EventTime,
+}
+
+impl<O, I> Reconcile<'_, O, I>
+where
+    O: OccurrenceStore + InspectOccurrences,
+    I: IncidentStore + InspectIncidents,
+{
+    /// Compares everything; with the log, where there is one to ask. `each` is told how many of how many steps are done.
+    ///
+    /// # Errors
+    ///
+    /// A store or the log fails.
+    pub async fn run(&self, log: Option<LogOf>, mut each: impl FnMut(usize, usize)) -> Result<Report, ReconcileError> {
+        let progress = self.incidents.progress().await?;
+        // After progress: so the log is never older than that.
+        let log = match log {
+            Some(log) => Some(log.ask().await?),
+            None => None,
+        };
+        let mut report = Report::default();
+        let rows = self.occurrences.stored_rows(&progress).await?;
+        let kept_since = self.occurrences.keeps_for_ms().map(|keeps_ms| self.now.minus(keeps_ms));
+        tallies::compare(&progress, &rows, log.as_ref(), kept_since, &mut report);
+
+        let Some(closed) = progress.closed else {
+            report.notes.push("no window has closed yet: no incident is judged".into());
+            return Ok(report);
+        };
+        let since = self.since.unwrap_or_else(|| closed.minus(DEFAULT_SPAN_MS));
+        (report.checked.since, report.checked.until) = (Some(since), Some(closed));
+        let chunks: Vec<_> = self.rules.iter().flat_map(|rule| chunks(rule, since, closed)).collect();
+        for (index, (rule, first, end)) in chunks.iter().enumerate() {
+            let demanded = Demanded { rule, first: *first, end: *end, progress: &progress };
+            demanded.compare(self.occurrences, self.incidents, &mut report).await?;
+            each(index + 1, chunks.len());
+        }
+        incidents::count_open(self.incidents, closed, self.rules, &mut report).await?;
+        Ok(report)
+    }
+}
+
+/// The windows of a rule from `since` to `closed`, an hour of them at a time: rule, first window, end.
+fn chunks(rule: &Rule, since: EventTime, closed: EventTime) -> Vec<(&Rule, Window, EventTime)> {
+    let length = (CHUNK_MS / rule.window_ms).max(1) * rule.window_ms;
+    let end = Window::containing(closed, rule.window_ms).start;
+    let mut chunks = Vec::new();
+    let mut first = Window::containing(since, rule.window_ms);
+    if first.start < since {
+        first = first.next();
+    }
+    while first.start < end {
+        let until = first.start.plus(length).min(end);
+        chunks.push((rule, first, until));
+        first = Window { start: until, ..first };
+    }
+    chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_closed_windows_are_compared_an_hour_at_a_time() {
+        let rule = Rule::default();
+        let (minute, ends) = (60_000, |chunks: Vec<(&Rule, Window, EventTime)>| {
+            chunks.iter().map(|(_, first, end)| (first.start.0 / 60_000, end.0 / 60_000)).collect::<Vec<_>>()
+        });
+        let found = chunks(&rule, EventTime(minute), EventTime(128 * minute));
+        assert_eq!(ends(found), [(5, 65), (65, 125)]);
+        assert_eq!(ends(chunks(&rule, EventTime(-7 * minute), EventTime(4 * minute))), [(-5, 0)]);
+        assert_eq!(ends(chunks(&rule, EventTime(minute), EventTime(9 * minute))), []);
+        let long = Rule { window_ms: 3 * 60 * minute, ..Rule::default() };
+        assert_eq!(ends(chunks(&long, EventTime(0), EventTime(600 * minute))), [(0, 180), (180, 360), (360, 540)]);
+    }
+
+    #[test]
+    fn differences_beyond_the_bound_are_counted() {
+        let mut report = Report::default();
+        for _ in 0..DIFFERENCES_MAX + 5 {
+            report.differs(Kind::RowsMissing, Place::Whole { partitions: 1 }, "1", "0");
+        }
+        assert_eq!(report.differences.len(), DIFFERENCES_MAX);
+        assert_eq!(report.counts["rows_missing"], DIFFERENCES_MAX as u64 + 5);
+    }
+}
