@@ -32,6 +32,9 @@ pub const DIFFERENCES_MAX: usize = 10_000;
 /// What is compared without `--since`: so much before the closed watermark.
 const DEFAULT_SPAN_MS: i64 = 24 * 3_600_000;
 
+/// The most that is compared. Rows are kept for less, unless they are told to stay longer.
+const SPAN_MAX_MS: i64 = 400 * 24 * 3_600_000;
+
 /// The windows that are read at once.
 const CHUNK_MS: i64 = 3_600_000;
 
@@ -291,7 +294,11 @@ where
             report.notes.push("no window has closed yet: no incident is judged".into());
             return Ok(report);
         };
-        let since = self.since.unwrap_or_else(|| closed.minus(DEFAULT_SPAN_MS));
+        let asked = self.since.unwrap_or_else(|| closed.minus(DEFAULT_SPAN_MS));
+        let since = asked.max(closed.minus(SPAN_MAX_MS));
+        if since > asked {
+            report.notes.push("only the last 400 days before the closed watermark are compared".into());
+        }
         (report.checked.since, report.checked.until) = (Some(since), Some(closed));
         let chunks: Vec<_> = self.rules.iter().flat_map(|rule| chunks(rule, since, closed)).collect();
         for (index, (rule, first, end)) in chunks.iter().enumerate() {

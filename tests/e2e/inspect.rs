@@ -209,7 +209,7 @@ fn explain_says_why_there_is_an_incident_or_none() {
     assert!(first["watermark"]["closed"].as_i64().unwrap() >= T0 + 10 * WINDOW);
 
     let none = of(3, 2);
-    let answer = "there is no incident: the window has 4 of 10; the best run over its start holds 0 of 10";
+    let answer = "there is no incident: the window has 4 of 10; the best run over its start holds 4 of 10";
     assert_eq!(none["rules"][0]["answer"], answer);
     let blocked = of(4, 1);
     let window = &blocked["rules"][0]["windows"][1];

@@ -7,6 +7,7 @@ mod failures;
 mod fixture;
 mod history;
 mod inserts;
+mod inspect;
 mod keys;
 #[path = "../occurrence_store/mod.rs"]
 mod occurrence_store;

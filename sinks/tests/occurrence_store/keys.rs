@@ -1,65 +1,12 @@
 //! Counts of keys that memory does not hold (W-8, Q46).
 
+use super::records::{MINUTE, Records, WINDOW};
 use floodmark_model::rule::RuleMatch;
-use floodmark_model::{
-    Coordinates, EventTime, Fingerprint, Identity, Level, Occurrence, RecordTime, Rule, TopicId, Window,
-};
-use floodmark_sinks::rows::RowBlock;
+use floodmark_model::{EventTime, Fingerprint, Identity, Level, Rule, Window};
 use floodmark_sinks::{FACTS_MAX, KeySpan, OccurrenceStore};
-use std::borrow::Cow;
 
-const MINUTE: i64 = 60_000;
-const WINDOW: i64 = 5 * MINUTE;
 const BUCKET: i64 = 30_000;
 const DAY: i64 = 24 * 60 * MINUTE;
-
-/// Records of one topic, each at its own place.
-#[derive(Default)]
-struct Records(Vec<Occurrence<'static>>);
-
-impl Records {
-    fn put(&mut self, tenant: &str, fingerprint: u128, times: impl IntoIterator<Item = i64>) {
-        for ts in times {
-            let at = Coordinates { topic_id: TopicId([7; 16]), partition: 0, offset: self.0.len() as i64 };
-            self.0.push(Occurrence {
-                tenant: Cow::Owned(tenant.into()),
-                fingerprint: Fingerprint::from_bits(fingerprint),
-                ts: EventTime(ts),
-                ts_missing: false,
-                ts_clamped: false,
-                ts_original: "".into(),
-                level: Level::Error,
-                service: "checkout".into(),
-                host: "".into(),
-                source: "".into(),
-                kind: "".into(),
-                template_id: "".into(),
-                message: "boom".into(),
-                exception_type: "".into(),
-                event_id: "".into(),
-                identity: Identity::of_record(at),
-                at,
-                record_time: RecordTime(1_000_000),
-                raw: Cow::Borrowed(b"{}"),
-            });
-        }
-    }
-
-    fn last(&mut self) -> &mut Occurrence<'static> {
-        self.0.last_mut().unwrap()
-    }
-
-    /// Every record is inserted twice, in two calls: what counts is what is distinct.
-    async fn insert(&self, store: &impl OccurrenceStore) {
-        for _ in 0..2 {
-            for some in self.0.chunks(50_000) {
-                let mut block = RowBlock::default();
-                some.iter().for_each(|occurrence| block.push_occurrence(occurrence));
-                store.insert(&[block]).await.unwrap();
-            }
-        }
-    }
-}
 
 fn span(tenant: &str, fingerprint: u128, from: i64, until: i64) -> KeySpan {
     KeySpan {

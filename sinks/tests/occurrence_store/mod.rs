@@ -2,4 +2,6 @@
 //!
 //! Each promise takes a store that holds nothing yet.
 
+pub(crate) mod inspect;
 pub(crate) mod keys;
+mod records;

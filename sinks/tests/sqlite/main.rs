@@ -9,6 +9,7 @@ mod history;
 mod incident_store;
 mod incidents;
 mod inputs;
+mod inspect;
 mod keys;
 #[path = "../occurrence_store/mod.rs"]
 mod occurrence_store;
