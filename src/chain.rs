@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(chain.verdict(window(0)), Some(Verdict::Below));
         assert_eq!(chain.verdict(window(1)), Some(Verdict::Bridge));
         let run = chain.best_run(window(1)).unwrap();
-        assert_eq!((run.count, run.start), (10, EventTime(30_000 * 2)), "the earliest of those that hold all ten");
+        assert_eq!((run.count, run.start), (10, EventTime(30_000)), "the earliest of those that hold all ten");
         assert_eq!(chain.count(window(1)), 1);
         assert_eq!(chain.best_run(window(9)), None);
     }

@@ -163,7 +163,7 @@ fn reconcile_names_whatever_somebody_has_changed() {
 
 #[test]
 fn a_run_compares_itself_and_shows_what_it_finds() {
-    let bed = Bed::new("reconcile_run", 1, &format!("[reconcile]\nevery = \"200ms\"\n{RULES}"));
+    let bed = Bed::new("reconcile_run", 1, &format!("[reconcile]\nevery = \"1s\"\n{RULES}"));
     run_to_the_end(&bed);
     let engine = bed.start_ready(1);
     let differences = |kind: &str| engine.metric("floodmark_reconcile_differences", &format!("kind=\"{kind}\""));

@@ -86,7 +86,7 @@ pub(crate) async fn rows_below_the_committed_offsets_are_counted_by_partition_an
     store: &(impl OccurrenceStore + InspectOccurrences),
 ) {
     let mut records = Records::default();
-    records.put("acme", 1, [0, 1, 2, 3, 4]);
+    records.put("acme", 1, [0, 1, 2, 3, 3]);
     // Offsets 3 and 4 are one occurrence: the first of them stays.
     for record in &mut records.0[3..] {
         record.identity = Identity::of_event("acme", "an id");

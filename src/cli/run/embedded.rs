@@ -68,6 +68,7 @@ impl Embedded {
             incidents: reader()?,
             log: None,
             metrics: Arc::clone(&process.metrics),
+            health: Arc::clone(&process.health),
             halt: process.halt.clone(),
         };
         process.runtime.spawn(periodic.run());

@@ -32,6 +32,7 @@ pub(super) fn run(config: Config) -> Result<(), Failure> {
         incidents: stores::postgres(&config)?,
         log: Some(LogOf { settings: settings.clone(), topic: config.kafka.topic.clone() }),
         metrics: Arc::clone(&process.metrics),
+        health: Arc::clone(&process.health),
         halt: process.halt.clone(),
     };
     process.runtime.spawn(periodic.run());

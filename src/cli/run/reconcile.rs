@@ -3,6 +3,7 @@
 
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::pipeline::health::Health;
 use crate::pipeline::stop::Stop;
 use crate::pipeline::{Clock, SystemClock};
 use crate::reconcile::{LogOf, Reconcile, ReconcileError, Report};
@@ -22,6 +23,8 @@ pub(super) struct Periodic<O, I> {
     /// The log, where there is one to ask.
     pub(super) log: Option<LogOf>,
     pub(super) metrics: Arc<Metrics>,
+    /// Nothing is compared while the run is in trouble: a store is away, or the start still makes its tables.
+    pub(super) health: Arc<Health>,
     pub(super) halt: Stop,
 }
 
@@ -40,6 +43,9 @@ where
             tokio::select! {
                 () = tokio::time::sleep(every) => {}
                 () = self.halt.stopped() => return,
+            }
+            if !self.health.troubles().is_empty() {
+                continue;
             }
             tokio::select! {
                 compared = self.compare() => self.tell(compared),
