@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod arguments;
+mod backfill;
 mod check;
 mod demo;
 mod incidents;
@@ -20,6 +21,8 @@ pub enum Command {
     Demo(demo::Demo),
     /// Count: from Kafka into Postgres and ClickHouse, or embedded from files into one SQLite file
     Run(Box<run::Run>),
+    /// Count old records after the fact: files, or a range of a topic, beside the engine that runs
+    Backfill(Box<backfill::Backfill>),
     /// Create or migrate the schemas of the stores
     Migrate(migrate::Migrate),
     /// Show totals per tenant, fingerprint and window
@@ -67,6 +70,7 @@ impl Command {
         match self {
             Self::Demo(command) => command.run(),
             Self::Run(command) => command.run(),
+            Self::Backfill(command) => command.run(),
             Self::Migrate(command) => command.run(),
             Self::Totals(command) => command.run(),
             Self::Incidents(command) => command.run(),

@@ -10,6 +10,7 @@
 //!
 //! `synchronous_commit` stays on: what was answered is on disk.
 
+mod backfill;
 mod classify;
 mod connection;
 mod episodes;
@@ -17,6 +18,8 @@ mod incidents;
 mod progress;
 mod schema;
 mod values;
+
+pub use backfill::{BackfillInput, Produced};
 
 use crate::{Failure, Generation, IncidentStore, Selection, StoreError, StoredIncident};
 use connection::{Connections, Lane};
