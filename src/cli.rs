@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod arguments;
+mod backfill;
 mod check;
 mod demo;
 mod explain;
@@ -23,6 +24,8 @@ pub enum Command {
     Demo(demo::Demo),
     /// Count: from Kafka into Postgres and ClickHouse, or embedded from files into one SQLite file
     Run(Box<run::Run>),
+    /// Count old records after the fact: files, or a range of a topic, beside the engine that runs
+    Backfill(Box<backfill::Backfill>),
     /// Create or migrate the schemas of the stores
     Migrate(migrate::Migrate),
     /// Show totals per tenant, fingerprint and window
@@ -76,6 +79,7 @@ impl Command {
         match self {
             Self::Demo(command) => command.run(),
             Self::Run(command) => command.run(),
+            Self::Backfill(command) => command.run(),
             Self::Migrate(command) => command.run(),
             Self::Totals(command) => command.run(),
             Self::Incidents(command) => command.run(),

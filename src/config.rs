@@ -49,6 +49,8 @@ pub struct KafkaConfig {
     pub brokers: String,
     /// The topic of occurrences.
     pub topic: String,
+    /// The topic of backfilled occurrences.
+    pub backfill_topic: String,
     /// Consumer group under which offsets are shown to lag tools.
     pub group: String,
     /// Passed through to librdkafka: `security.protocol`, `sasl.*`, `ssl.*`, ...

@@ -3,6 +3,7 @@
 //!
 //! This crate is where the parts are wired; `ARCHITECTURE.md` is the map.
 
+pub mod backfill;
 pub mod chain;
 pub mod cli;
 pub mod config;

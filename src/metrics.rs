@@ -80,6 +80,15 @@ struct Judges {
     before: JudgeFigures,
 }
 
+/// Which of the two topics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Log {
+    /// The one that is read live.
+    Live,
+    /// The one of backfilled records.
+    Backfill,
+}
+
 /// Where a partition stands.
 #[derive(Default)]
 struct Place {
@@ -91,7 +100,7 @@ struct Place {
 pub struct Metrics {
     registry: Registry,
     judges: Mutex<Judges>,
-    places: Mutex<BTreeMap<i32, Place>>,
+    places: Mutex<BTreeMap<(Log, i32), Place>>,
     /// Records delivered again (I-1).
     pub redelivered: Counter,
     /// Event ids that the retry filter had to forget before their time.
@@ -115,6 +124,7 @@ pub struct Metrics {
     partition_watermark: Family<PartitionLabel, Gauge<f64, AtomicU64>>,
     watermark_lag: Family<PartitionLabel, Gauge<f64, AtomicU64>>,
     consumer_lag: Family<PartitionLabel, Gauge>,
+    backfill_lag: Family<PartitionLabel, Gauge>,
     sink_seconds: Family<SinkLabel, Histogram>,
     sink_failures: Family<SinkLabel, Counter>,
     reconcile_differences: Family<KindLabel, Gauge>,
@@ -150,6 +160,7 @@ impl Default for Metrics {
             partition_watermark: Family::default(),
             watermark_lag: Family::default(),
             consumer_lag: Family::default(),
+            backfill_lag: Family::default(),
             sink_seconds,
             sink_failures: Family::default(),
             reconcile_differences: Family::default(),
@@ -211,6 +222,11 @@ impl Metrics {
             "consumer_lag",
             "Records of each partition that are not durable yet",
             self.consumer_lag.clone(),
+        );
+        registry.register(
+            "backfill_lag",
+            "Records of each partition of the backfill topic that are not durable yet",
+            self.backfill_lag.clone(),
         );
         registry.register_with_unit("sink", "Time of one call to a store", Unit::Seconds, self.sink_seconds.clone());
         registry.register("sink_failures", "Failed calls to a store", self.sink_failures.clone());
@@ -281,9 +297,10 @@ impl Metrics {
 
     /// Notes how far a partition is committed.
     pub fn partition_committed(&self, partition: i32, progress: &PartitionProgress, now_ms: i64) {
-        self.show_lag(partition, |place| place.next_offset = Some(progress.next_offset));
+        let log = if progress.is_backfill() { Log::Backfill } else { Log::Live };
+        self.show_lag(log, partition, |place| place.next_offset = Some(progress.next_offset));
         let watermark = progress.watermark;
-        if watermark == EventTime::MIN {
+        if watermark == EventTime::MIN || progress.is_backfill() {
             return;
         }
         let label = PartitionLabel { partition };
@@ -293,18 +310,22 @@ impl Metrics {
     }
 
     /// Notes the offset that a partition's next record will get.
-    pub fn partition_ends(&self, partition: i32, end: i64) {
-        self.show_lag(partition, |place| place.end = Some(end));
+    pub fn partition_ends(&self, log: Log, partition: i32, end: i64) {
+        self.show_lag(log, partition, |place| place.end = Some(end));
     }
 
     /// The lag is what lies between progress and the end.
-    fn show_lag(&self, partition: i32, note: impl FnOnce(&mut Place)) {
+    fn show_lag(&self, log: Log, partition: i32, note: impl FnOnce(&mut Place)) {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = places.entry(partition).or_default();
+        let place = places.entry((log, partition)).or_default();
         note(place);
         if let Some(end) = place.end {
             let lag = end - place.next_offset.unwrap_or(0).min(end);
-            self.consumer_lag.get_or_create(&PartitionLabel { partition }).set(lag);
+            let shown = match log {
+                Log::Live => &self.consumer_lag,
+                Log::Backfill => &self.backfill_lag,
+            };
+            shown.get_or_create(&PartitionLabel { partition }).set(lag);
         }
     }
 
@@ -397,7 +418,8 @@ mod tests {
         let metrics = Metrics::default();
         let shows =
             |lag: &str| metrics.render(true).contains(&format!("floodmark_consumer_lag{{partition=\"3\"}} {lag}\n"));
-        metrics.partition_ends(3, 50);
+        metrics.partition_ends(Log::Live, 3, 50);
+        metrics.partition_ends(Log::Backfill, 3, 7);
         assert!(shows("50"));
         let progress = PartitionProgress { next_offset: 20, watermark: EventTime::MIN, tallies: Tallies::default() };
         metrics.partition_committed(3, &progress, 0);

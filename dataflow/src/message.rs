@@ -101,6 +101,9 @@ pub enum Reading {
     /// T-4: read to its end, and silent for `idle_after`. The claim runs out by itself at this time of the clock, in
     /// milliseconds, so that a reading thread which is stuck need not take it back.
     IdleUntil(i64),
+    /// A partition of the backfill topic (design, decision 13): it never holds the merged watermark and never moves it,
+    /// so that its records are late or not by the others alone.
+    Aside,
 }
 
 impl Reading {

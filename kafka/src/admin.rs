@@ -1,4 +1,4 @@
-//! Creates and deletes topics. The engine never does: this is for tests, demos and benchmarks.
+//! Creates and deletes topics. The engine never does: this is for `backfill`, tests, demos and benchmarks.
 
 use crate::{KafkaError, KafkaSettings};
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
@@ -11,6 +11,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
+
+/// The number of replicas that lets the brokers decide (Kafka 2.4 and later).
+const BROKERS_DEFAULT: i32 = -1;
 
 /// How long a request, and what it sets going in the cluster, may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -32,12 +35,12 @@ impl Admin {
         Ok(Self { client, options })
     }
 
-    /// Creates a topic with one replica of each partition. `config` are its settings, such as `retention.ms`.
+    /// Creates a topic with as many replicas as the brokers have by default. `config` are its settings, such as `retention.ms`.
     ///
     /// # Errors
     /// It exists, the settings are refused (both permanent), or nobody answers.
     pub fn create_topic(&self, topic: &str, partitions: i32, config: &[(&str, &str)]) -> Result<(), KafkaError> {
-        let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
+        let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(BROKERS_DEFAULT));
         let new = config.iter().fold(new, |new, (key, value)| new.set(key, value));
         let answers = block_on(self.client.create_topics([&new], &self.options));
         first("create", topic, answers)

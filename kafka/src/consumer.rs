@@ -157,8 +157,22 @@ impl PartitionReader {
         timeout: Duration,
         sink: &mut impl FnMut(Event<'_>),
     ) -> Result<Polled, KafkaError> {
+        self.poll_some(now_ms, timeout, POLL_EVENTS_MAX, sink)
+    }
+
+    /// [`Self::poll`] for at most so many events.
+    ///
+    /// # Errors
+    /// Those of [`Self::poll`].
+    pub fn poll_some(
+        &mut self,
+        now_ms: i64,
+        timeout: Duration,
+        events_max: usize,
+        sink: &mut impl FnMut(Event<'_>),
+    ) -> Result<Polled, KafkaError> {
         let (mut records, mut bytes, mut empty_polls, mut wait) = (0, 0, 0, timeout);
-        for _ in 0..POLL_EVENTS_MAX {
+        for _ in 0..events_max {
             match self.consumer.poll(wait) {
                 Some(Ok(message)) => {
                     let position = self.positions.entry(message.partition()).or_insert(message.offset());

@@ -10,7 +10,7 @@
 //! | [`monitor`] | asks every second whether the topic is still the same one |
 //! | [`producer`] | records out, acknowledged by all replicas |
 //! | [`offsets`] | the consumer group's offsets, for lag tools only |
-//! | [`admin`] | creates and deletes topics: for tests, demos and benchmarks |
+//! | [`admin`] | creates and deletes topics: for `backfill`, tests, demos and benchmarks |
 //!
 //! Nothing here decodes a record, decides about time beyond T-4, or commits progress. Clocks are passed in as
 //! milliseconds; no module reads one.

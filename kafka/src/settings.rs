@@ -146,7 +146,11 @@ impl KafkaSettings {
         config
             // Batches of what arrives within a few milliseconds: an open flood pays one request for many records.
             .set("linger.ms", "2")
-            .set("compression.type", "lz4");
+            .set("compression.type", "lz4")
+            // Longer than any record that is accepted; the brokers and the topic have limits of their own.
+            .set("message.max.bytes", "16777216")
+            // What one request carries; without it the limit above would be that as well.
+            .set("batch.size", "1000000");
         self.override_with_properties(&mut config);
         config
             // A retried request must not write its records twice; not the default in librdkafka.

@@ -4,9 +4,10 @@ mod describe;
 
 use crate::context::Context;
 use crate::{KafkaError, KafkaSettings};
-use floodmark_model::TopicId;
+use floodmark_model::{RecordTime, TopicId};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::{Offset, TopicPartitionList};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,6 +87,32 @@ impl Topics {
                 None => KafkaError::failed(action, &error),
             }
         })
+    }
+
+    /// The first offset of each partition whose record time is at or after `time`; its end where there is none.
+    ///
+    /// # Errors
+    /// No answer in time, or no leader: transient.
+    pub fn offsets_at(&self, topic: &Topic, partitions: i32, time: RecordTime) -> Result<Vec<i64>, KafkaError> {
+        let action = || format!("ask what topic `{}` holds from {} ms on", topic.name, time.0);
+        let failed = |error| KafkaError::failed(action(), &error);
+        let mut list = TopicPartitionList::new();
+        for partition in 0..partitions {
+            list.add_partition_offset(&topic.name, partition, Offset::Offset(time.0)).map_err(failed)?;
+        }
+        let answer = self.client.offsets_for_times(list, self.timeout).map_err(failed)?;
+        let mut offsets = vec![None; usize::try_from(partitions).unwrap_or(0)];
+        for element in answer.elements() {
+            element.error().map_err(failed)?;
+            if let (Offset::Offset(offset), Ok(index)) = (element.offset(), usize::try_from(element.partition())) {
+                offsets[index] = Some(offset);
+            }
+        }
+        let or_end = |(partition, offset): (i32, Option<i64>)| match offset {
+            Some(offset) => Ok(offset),
+            None => self.watermarks(&topic.name, partition).map(|(_, end)| end),
+        };
+        (0..).zip(offsets).map(or_end).collect()
     }
 
     /// Adds what the client last complained about: a refused password shows only there, the call just times out.

@@ -3,6 +3,7 @@
 use crate::RecordTime;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Kafka's id of a topic (not its name: a topic created anew under the same name has another one, I-1), or for a
@@ -22,6 +23,28 @@ impl fmt::Display for TopicId {
             (n >> 48) & 0xffff,
             n & 0xffff_ffff_ffff
         )
+    }
+}
+
+/// Text that is no topic id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("want an id as 8-4-4-4-12 hex digits")]
+pub struct TopicIdError;
+
+impl FromStr for TopicId {
+    type Err = TopicIdError;
+
+    /// Reads what `Display` writes.
+    fn from_str(text: &str) -> Result<Self, TopicIdError> {
+        let is_in_place = |(place, byte): (usize, u8)| match place {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        };
+        if text.len() != 36 || !text.bytes().enumerate().all(is_in_place) {
+            return Err(TopicIdError);
+        }
+        let bits = u128::from_str_radix(&text.replace('-', ""), 16).map_err(|_| TopicIdError)?;
+        Ok(Self(bits.to_be_bytes()))
     }
 }
 
@@ -83,6 +106,14 @@ pub fn row_version(record_time: RecordTime, at: Coordinates) -> u128 {
     let partition = u128::from(at.partition.max(0) as u32 & 0xffff);
     let offset = u128::from(at.offset.max(0) as u64);
     !((time << 80) | (partition << 64) | offset)
+}
+
+/// [`row_version`] of a record that was backfilled and stands at `at` in the backfill topic: of the records of one
+/// identity and record time it stays only where no other does, so that a row which is committed is not replaced by one
+/// that is not yet.
+#[must_use]
+pub fn row_version_of_backfilled(record_time: RecordTime, at: Coordinates) -> u128 {
+    row_version(record_time, Coordinates { partition: 0xffff, ..at })
 }
 
 /// Hashes a tuple of optional fields: each is length-prefixed with a presence tag, so `("a|b", "c")` and
@@ -173,6 +204,23 @@ mod tests {
         assert!(row_version(RecordTime(1_000), at(3, 49)) > base);
         assert!(row_version(RecordTime(-5), at(3, 50)) > base);
         assert_eq!(row_version(RecordTime(1_000), at(3, 50)), base);
+    }
+
+    #[test]
+    fn a_backfilled_row_stays_only_where_no_other_of_its_record_time_does() {
+        let version = row_version_of_backfilled(RecordTime(1_000), at(0, 5));
+        assert!(row_version(RecordTime(1_000), at(30_000, 1 << 40)) > version);
+        assert!(row_version(RecordTime(1_001), at(0, 0)) < version, "the least record time first");
+        assert!(row_version_of_backfilled(RecordTime(1_000), at(9, 6)) < version, "then who came first");
+    }
+
+    #[test]
+    fn a_topic_id_is_read_as_it_is_shown() {
+        let id = TopicId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
+        assert_eq!(id.to_string().parse(), Ok(id));
+        for wrong in ["", "0", "00010203-0405-0607-0809-0a0b0c0d0eg0", "000102030405-0607-0809-0a0b0c0d0eff-"] {
+            assert_eq!(wrong.parse::<TopicId>(), Err(TopicIdError));
+        }
     }
 
     #[test]

@@ -52,7 +52,9 @@ pub struct Occurrence<'a> {
     pub identity: Identity,
     /// Where the record stands in the log.
     pub at: Coordinates,
-    /// The time the log holds for it.
+    /// Where the record stands that this one was backfilled for (design, decision 13).
+    pub origin: Option<Coordinates>,
+    /// The time the log holds for it; for a backfilled one, that of its origin.
     pub record_time: RecordTime,
     /// The whole record, as read.
     pub raw: Cow<'a, [u8]>,
@@ -89,11 +91,13 @@ pub enum DeadReason {
     UnknownFormat,
     /// More distinct tenants than the limit (`max_tenants`).
     TooManyTenants,
+    /// A header of a backfilled record cannot be read.
+    BadHeader,
 }
 
 impl DeadReason {
     /// Every reason.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::EmptyRecord,
         Self::TooLarge,
         Self::InvalidUtf8,
@@ -108,6 +112,7 @@ impl DeadReason {
         Self::TimeOutOfRange,
         Self::UnknownFormat,
         Self::TooManyTenants,
+        Self::BadHeader,
     ];
 
     /// The stable name.
@@ -128,6 +133,7 @@ impl DeadReason {
             Self::TimeOutOfRange => "time_out_of_range",
             Self::UnknownFormat => "unknown_format",
             Self::TooManyTenants => "too_many_tenants",
+            Self::BadHeader => "bad_header",
         }
     }
 }

@@ -49,10 +49,19 @@ pub struct PartitionKey {
 pub struct PartitionProgress {
     /// Every record below this offset is durable, with all that it caused.
     pub next_offset: i64,
-    /// The partition's watermark (T-3), or the merged one where it was idle (T-6).
+    /// The partition's watermark (T-3), or the merged one where it was idle (T-6); [`EventTime::MAX`] for a partition
+    /// of the backfill topic, which never holds and never moves the merged one (design, decision 13).
     pub watermark: EventTime,
     /// What became of the records below `next_offset`.
     pub tallies: Tallies,
+}
+
+impl PartitionProgress {
+    /// Whether it is a partition of the backfill topic.
+    #[must_use]
+    pub fn is_backfill(&self) -> bool {
+        self.watermark == EventTime::MAX
+    }
 }
 
 /// What a commit writes, and what a start reads.
@@ -76,7 +85,9 @@ impl Progress {
     /// T-6: where the merged watermark begins: the least over the partitions, but never below the closed one.
     #[must_use]
     pub fn watermark(&self) -> Option<EventTime> {
-        let least = self.partitions.values().map(|partition| partition.watermark).min();
+        let live = self.partitions.values().filter(|partition| !partition.is_backfill());
+        // A partition without a record knows of no time.
+        let least = live.map(|partition| partition.watermark).min().filter(|least| *least > EventTime::MIN);
         least.max(self.closed)
     }
 }
@@ -102,6 +113,19 @@ mod tests {
         assert_eq!(progress.watermark(), Some(EventTime(300)));
         progress.closed = Some(EventTime(400));
         assert_eq!(progress.watermark(), Some(EventTime(400)));
+        progress.partitions.insert(key(2), at(0, EventTime::MIN.0));
+        assert_eq!(progress.watermark(), Some(EventTime(400)));
+        progress.closed = None;
+        assert_eq!(progress.watermark(), None, "nothing is known of partition 2");
+    }
+
+    #[test]
+    fn decision_13_partitions_of_the_backfill_topic_say_nothing_of_the_watermark() {
+        let mut progress = Progress::default();
+        progress.partitions.insert(key(0), at(5, EventTime::MAX.0));
+        assert_eq!(progress.watermark(), None);
+        progress.partitions.insert(key(1), at(9, 300));
+        assert_eq!(progress.watermark(), Some(EventTime(300)));
     }
 
     #[test]

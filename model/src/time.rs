@@ -20,6 +20,9 @@ impl EventTime {
     /// Before every time a record can have.
     pub const MIN: Self = Self(i64::MIN);
 
+    /// After every time a record can have: the watermark of a partition that never holds anything back.
+    pub const MAX: Self = Self(i64::MAX);
+
     /// The earliest time that the stores can hold: 1900-01-01T00:00:00Z (Q33).
     pub const EARLIEST: Self = Self(-2_208_988_800_000);
 

@@ -4,6 +4,7 @@
 //! A record that cannot be an occurrence is [`Rejected`] with its reason and costs its neighbours nothing (G-2).
 
 mod assemble;
+pub mod backfill;
 mod fields;
 pub mod json;
 pub mod mapping;

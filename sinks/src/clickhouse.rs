@@ -39,7 +39,10 @@ use std::sync::Arc;
 const STORE: &str = "clickhouse";
 
 /// The tables that hold rows of records.
-const TABLES: [&str; 3] = ["occurrences", "unmatched", "dead_letters"];
+const TABLES: [&str; 3] = ["occurrences", "unmatched", DEAD_LETTERS];
+
+/// The table of records that cannot be read.
+const DEAD_LETTERS: &str = "dead_letters";
 
 /// A ClickHouse server, or a cluster behind one address.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 
 pub mod clickhouse;
 pub mod error;
+pub mod inputs;
 pub mod inspect;
 mod ledger;
 pub mod postgres;
@@ -73,10 +74,10 @@ impl KeySpan {
     }
 }
 
-/// An occurrence with a client's id, for the filter of client retries (I-2).
+/// An occurrence with a client's id, or one that was backfilled, for the filter of client retries (I-2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredEvent {
-    /// (tenant, `event_id`), hashed.
+    /// (tenant, `event_id`), hashed; without a client's id that of its origin.
     pub identity: Identity,
     /// Its event time.
     pub ts: EventTime,
@@ -165,7 +166,8 @@ pub trait OccurrenceStore: Send + Sync + 'static {
         each: impl FnMut(BucketCount) + Send,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The occurrences with a client's id and `ts >= since` that `progress` covers.
+    /// The occurrences with a client's id, and those that were backfilled through a topic, with `ts >= since`, that
+    /// `progress` covers.
     fn events(
         &self,
         since: EventTime,

@@ -10,6 +10,7 @@
 //!
 //! `synchronous_commit` stays on: what was answered is on disk.
 
+mod backfill;
 mod classify;
 mod connection;
 mod incidents;
@@ -18,6 +19,8 @@ mod ledger;
 mod progress;
 mod schema;
 mod values;
+
+pub use backfill::{BackfillInput, Produced};
 
 use crate::{Failure, Generation, IncidentStore, Selection, StoreError, StoredIncident};
 use connection::{Connections, Lane};

@@ -33,7 +33,7 @@ mod stores;
 mod text;
 mod totals;
 
-pub use inputs::{InputFile, find_alike};
+pub use crate::inputs::{InputFile, find_alike};
 
 use crate::StoreError;
 use floodmark_model::RecordTime;

@@ -94,7 +94,7 @@ impl Run {
 }
 
 /// The format of `--format`; `None` is JSON.
-fn text_format(text: &str) -> Result<Option<TextFormat>, Failure> {
+pub(super) fn text_format(text: &str) -> Result<Option<TextFormat>, Failure> {
     if text == "ndjson" {
         return Ok(None);
     }

@@ -31,6 +31,7 @@ pub(super) struct File {
 pub(super) struct Kafka {
     pub(super) brokers: Option<String>,
     pub(super) topic: String,
+    pub(super) backfill_topic: String,
     pub(super) group: String,
     pub(super) accept_data_loss: bool,
     pub(super) client: BTreeMap<String, String>,
@@ -100,6 +101,7 @@ impl Default for Kafka {
         Self {
             brokers: None,
             topic: "occurrences".into(),
+            backfill_topic: "occurrences.backfill".into(),
             group: "floodmark".into(),
             accept_data_loss: false,
             client: BTreeMap::new(),

@@ -106,6 +106,9 @@ fn effective(file: File, figment: &Figment) -> Result<Config, ConfigError> {
     if file.workers == 0 || file.workers > 1_024 {
         return wrong("workers", &file.workers, "must be between 1 and 1024");
     }
+    if file.kafka.backfill_topic == file.kafka.topic || file.kafka.backfill_topic.is_empty() {
+        return wrong("kafka.backfill_topic", &file.kafka.backfill_topic, "another topic than kafka.topic");
+    }
     if file.rules.is_empty() || file.rules.len() > usize::from(u16::MAX) {
         return wrong("rules", &file.rules.len(), "at least one rule is needed");
     }
@@ -167,6 +170,7 @@ fn effective(file: File, figment: &Figment) -> Result<Config, ConfigError> {
         kafka: KafkaConfig {
             brokers: file.kafka.brokers.unwrap_or_default(),
             topic: file.kafka.topic,
+            backfill_topic: file.kafka.backfill_topic,
             group: file.kafka.group,
             client: file.kafka.client,
             accept_data_loss: file.kafka.accept_data_loss,

@@ -1,6 +1,7 @@
 //! How a record's bytes are read: floodmark's own JSON, another JSON through a mapping, or a text log.
 
 use crate::config::Config;
+use floodmark_model::time::Zone;
 use floodmark_model::wire::mapping::{Mapping, decode_mapped};
 use floodmark_model::wire::text::{self, Framing, TextFormat};
 use floodmark_model::wire::{DecodeSettings, Rejected, json};
@@ -32,6 +33,13 @@ impl Decoder {
     #[must_use]
     pub fn text(config: &Config, format: TextFormat) -> Self {
         Self { settings: settings(config), format: Format::Text(format) }
+    }
+
+    /// The same decoder for times without a zone in another one.
+    #[must_use]
+    pub fn in_zone(mut self, zone: Zone) -> Self {
+        self.settings.zone = zone;
+        self
     }
 
     /// How a stream of such records is cut into them.

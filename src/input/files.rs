@@ -4,21 +4,22 @@
 //! The file whose last event is oldest is read next, so that files of one time go side by side and windows close while
 //! they are read. A file that has been read to its end holds nothing back (Q53).
 
+pub mod compressed;
 mod open;
 mod reader;
 mod stream;
 
-pub use open::{FileSettings, Found, OpenError, find, stream_input};
+pub use open::{FileSettings, Found, NamedFile, OpenError, find, named_files, refuse_alike, stream_input};
 pub use stream::{Sender, Stream, channel};
 
 use crate::input::decode::Decoder;
 use crate::input::end::EndOfInput;
 use crate::pipeline::Reader;
 use crate::pipeline::persist::Ended;
+use compressed::Bytes;
 use floodmark_model::progress::{PartitionKey, Progress};
 use floodmark_model::{RecordTime, TopicId};
 use reader::FilesReader;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct BytesRead(AtomicU64);
 
 impl BytesRead {
-    /// Bytes read, counted from the beginning of each file.
+    /// Bytes read, counted from the beginning of each file, as they lie on the disk.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -118,9 +119,7 @@ fn start_offset(progress: &Progress, id: TopicId) -> u64 {
     progress.partitions.get(&key(id)).map_or(0, |stored| u64::try_from(stored.next_offset).unwrap_or(0))
 }
 
-fn open(path: &Path, offset: u64) -> io::Result<File> {
-    use std::io::{Seek, SeekFrom};
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::Start(offset))?;
-    Ok(file)
+/// A file from this offset on.
+fn open(path: &Path, offset: u64, bytes_read: Arc<BytesRead>) -> io::Result<Bytes> {
+    Bytes::open_at(path, offset, move |read| bytes_read.add(read))
 }

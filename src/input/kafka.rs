@@ -1,7 +1,11 @@
-//! Reading a Kafka topic: partition `p` belongs to worker `p % peers`, assigned by hand (design, decision 7).
+//! Reading Kafka topics: partition `p` belongs to worker `p % peers`, assigned by hand (design, decision 7). Beside the
+//! live topic that of backfilled records is read as soon as there is one (decision 13).
 
+mod backfill;
+mod gather;
 mod reader;
 mod watch;
+mod watch_backfill;
 
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -16,9 +20,11 @@ use floodmark_kafka::{GroupOffsets, KafkaError, KafkaSettings, Start, Topic, Top
 use floodmark_model::TopicId;
 use floodmark_model::progress::{PartitionKey, Progress};
 use reader::KafkaReader;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use watch::Watch;
+use watch::{Latest, Monitors, Watch};
+use watch_backfill::BackfillWatch;
 
 /// How long a broker may take to answer one question.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -54,17 +60,23 @@ impl KafkaInput {
         workers: usize,
         forget_uncommitted: &mut dyn FnMut() -> Result<(), Ended>,
     ) -> Result<Vec<Box<dyn Reader>>, Ended> {
-        let topics = self.checked(Topics::new(&self.settings, ANSWER_TIMEOUT))?;
+        let topics = self.topics()?;
         let description = self.until_answered(|| topics.describe(&self.config.kafka.topic))?;
         let topic = description.topic.clone();
-        self.name_what_is_lost(progress, &topic, forget_uncommitted)?;
-        let wanted: Vec<_> =
-            (0..description.partitions()).map(|partition| (partition, stored(progress, topic.id, partition))).collect();
-        let starts = self.until_answered(|| starts(&topics, &topic.name, wanted.iter().copied()))?;
-        self.accept_losses(&starts)?;
+        self.name_what_is_lost(progress, &topic, false, forget_uncommitted)?;
+        let starts = self.starts(&topics, &topic, 0..description.partitions(), progress)?;
+        let backfill = BackfillWatch::new(self, self.topics()?, Arc::new(progress.clone()))?;
+        if let Some(log) = backfill.log() {
+            self.name_what_is_lost(progress, &log.topic, true, forget_uncommitted)?;
+        }
         let monitor = TopicMonitor::new(topics, topic.clone(), description.partitions());
-        let watch = Arc::new(Watch::new(description.leaders.clone(), self.clock.now_ms()));
-        let mut monitor = Some(monitor);
+        let latest = Latest {
+            leaders: description.leaders.clone(),
+            asked_ms: self.clock.now_ms(),
+            backfill: backfill.log().cloned(),
+        };
+        let watch = Arc::new(Watch::new(latest));
+        let mut monitors = Some(Monitors { live: monitor, backfill });
         let readers = (0..workers).map(|worker| -> Box<dyn Reader> {
             let own: Vec<_> = owned(description.partitions(), worker, workers).collect();
             Box::new(KafkaReader {
@@ -73,7 +85,7 @@ impl KafkaInput {
                 partitions: description.partitions(),
                 starts: starts.iter().filter(|start| own.contains(&start.partition)).cloned().collect(),
                 watch: Arc::clone(&watch),
-                monitor: monitor.take(),
+                monitors: monitors.take(),
             })
         });
         Ok(readers.collect())
@@ -88,14 +100,34 @@ impl KafkaInput {
         GroupOffsets::new(&self.settings, &self.config.kafka.group)
     }
 
+    fn topics(&self) -> Result<Topics, Ended> {
+        self.checked(Topics::new(&self.settings, ANSWER_TIMEOUT))
+    }
+
+    /// Where partitions of a topic begin; ends the pipeline where that is not accepted.
+    fn starts(
+        &self,
+        topics: &Topics,
+        topic: &Topic,
+        partitions: Range<i32>,
+        progress: &Progress,
+    ) -> Result<Vec<Start>, Ended> {
+        let wanted: Vec<_> = partitions.map(|partition| (partition, stored(progress, topic.id, partition))).collect();
+        let starts = self.until_answered(|| starts(topics, &topic.name, wanted.iter().copied()))?;
+        starts.iter().filter_map(|start| start.lost.as_ref()).try_for_each(|lost| self.accept_loss(lost))?;
+        Ok(starts)
+    }
+
     /// Decision 7: progress of another id of the topic is what remains of one that was deleted.
     fn name_what_is_lost(
         &self,
         progress: &Progress,
         topic: &Topic,
+        is_backfill: bool,
         forget_uncommitted: &mut dyn FnMut() -> Result<(), Ended>,
     ) -> Result<(), Ended> {
-        let gone: Vec<_> = progress.partitions.iter().filter(|(key, _)| key.topic_id != topic.id).collect();
+        let of_topic = progress.partitions.iter().filter(|(_, stored)| stored.is_backfill() == is_backfill);
+        let gone: Vec<_> = of_topic.filter(|(key, _)| key.topic_id != topic.id).collect();
         if gone.is_empty() || progress.partitions.keys().any(|key| key.topic_id == topic.id) {
             return Ok(());
         }
@@ -107,10 +139,6 @@ impl KafkaInput {
             );
         }
         forget_uncommitted()
-    }
-
-    fn accept_losses(&self, starts: &[Start]) -> Result<(), Ended> {
-        starts.iter().filter_map(|start| start.lost.as_ref()).try_for_each(|lost| self.accept_loss(lost))
     }
 
     /// A lost range ends the pipeline with exit code 4, unless the flag to go on was given.
@@ -127,7 +155,7 @@ impl KafkaInput {
     /// A topic that was created anew looks like one that lost records. It is told apart here, and not left to the one
     /// who watches the topic and may come later.
     fn check_same(&self, topic: &Topic) -> Result<(), Ended> {
-        let topics = self.checked(Topics::new(&self.settings, ANSWER_TIMEOUT))?;
+        let topics = self.topics()?;
         let now = self.until_answered(|| topics.describe(&topic.name))?.topic;
         if now.id == topic.id {
             return Ok(());
@@ -184,6 +212,14 @@ impl KafkaInput {
             Ended
         })
     }
+}
+
+/// The backfill topic, and where each of its partitions begins.
+#[derive(Clone, Debug)]
+struct BackfillLog {
+    topic: Topic,
+    /// By partition, from 0.
+    starts: Arc<[Start]>,
 }
 
 fn stored(progress: &Progress, topic_id: TopicId, partition: i32) -> Option<i64> {

@@ -31,6 +31,12 @@ impl Budget {
         Admitted { block, bytes, budget: Arc::clone(self) }
     }
 
+    /// Whether so little is under way that who may wait may add to it: others then have room at once.
+    #[must_use]
+    pub fn has_room_to_spare(&self) -> bool {
+        self.used() < self.max / 4
+    }
+
     /// Bytes under way.
     #[must_use]
     pub fn used(&self) -> usize {

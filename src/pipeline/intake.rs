@@ -7,6 +7,8 @@
 //!   record costs its neighbours nothing.
 //! - A record below its partition's next offset was delivered again, and changes nothing (I-1).
 //! - Matching comes before the retry filter (Q48): an unmatched record's id is not remembered.
+//! - A backfilled record is the occurrence that its origin is (decision 13). Such records come in any order; their
+//!   tallies and next offset follow when all of them are in.
 //! - What a batch holds is bounded, and a batch waits for the [`Budget`].
 
 use crate::metrics::Metrics;
@@ -19,7 +21,8 @@ use floodmark_dataflow::state::panes::PaneKey;
 use floodmark_model::progress::{PartitionKey, PartitionProgress, Tallies};
 use floodmark_model::rule::{Rule, RuleIndex};
 use floodmark_model::wire::Rejected;
-use floodmark_model::{DeadReason, EventTime, Occurrence, RawRecord};
+use floodmark_model::wire::backfill::standing_for;
+use floodmark_model::{Coordinates, DeadReason, EventTime, Occurrence, RawRecord, TopicId};
 use floodmark_sinks::rows::RowBlock;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -65,6 +68,28 @@ struct Partition {
     update: PartitionUpdate,
     /// Since the last batch.
     has_changed: bool,
+    /// What became of records that were taken in out of order, and are not covered by the next offset yet.
+    gathered: Tallies,
+    /// Up to where those go, once all of them are in.
+    gathered_to: Option<i64>,
+}
+
+impl Partition {
+    /// The tallies in which a record that is in no batch yet was counted.
+    fn latest_tallies(&mut self) -> &mut Tallies {
+        match self.update.reading {
+            Reading::Aside => &mut self.gathered,
+            Reading::Active | Reading::IdleUntil(_) => &mut self.update.tallies,
+        }
+    }
+
+    /// Covers what was taken in out of order, once all of it is.
+    fn cover_gathered(&mut self) {
+        if let Some(next_offset) = self.gathered_to.take() {
+            self.update.next_offset = self.update.next_offset.max(next_offset);
+            self.update.tallies += std::mem::take(&mut self.gathered);
+        }
+    }
 }
 
 impl Intake {
@@ -96,7 +121,8 @@ impl Intake {
             reading,
             tallies: stored.map_or_else(Tallies::default, |stored| stored.tallies),
         };
-        self.partitions.insert(key, Partition { update, has_changed: false });
+        let (gathered, gathered_to) = (Tallies::default(), None);
+        self.partitions.insert(key, Partition { update, has_changed: false, gathered, gathered_to });
         let watermark = stored.map(|stored| stored.watermark).filter(|time| *time > EventTime::MIN);
         (update, watermark)
     }
@@ -158,12 +184,60 @@ impl Intake {
             Ok(Some(occurrence)) => self.occurrence(&occurrence),
         };
         let tally = outcome.unwrap_or_else(|rejected| self.dead(&record, &rejected));
-        let Partition { update, has_changed } = self.partition(key);
+        let Partition { update, has_changed, .. } = self.partition(key);
         update.next_offset = next_offset;
         update.greatest = update.greatest.max(occurred);
         update.reading = Reading::Active;
         update.tallies += tally;
         *has_changed = true;
+    }
+
+    /// Takes in a record of the backfill topic, which may come in any order; [`Self::gathered_to`] follows. `origin` is
+    /// the record that it stands for, and `live` the topic that is read live: what stands there is or will be counted
+    /// as long as memory holds its window, and behind that the occurrence store replaces it.
+    pub fn backfilled(
+        &mut self,
+        record: RawRecord<'_>,
+        origin: Option<Coordinates>,
+        live: TopicId,
+        decoded: Result<Option<Occurrence<'_>>, Rejected>,
+    ) {
+        let outcome = match decoded {
+            Err(rejected) => Err(rejected),
+            Ok(None) => Ok(Tallies { unmatched: 1, ..Tallies::default() }),
+            Ok(Some(occurrence)) => match origin {
+                None => self.occurrence(&occurrence),
+                Some(origin) => self.standing_for(&standing_for(occurrence, origin), origin.topic_id == live),
+            },
+        };
+        // A line that cannot be read is one dead letter, however often it is backfilled.
+        let place = RawRecord { at: origin.unwrap_or(record.at), ..record };
+        let tally = outcome.unwrap_or_else(|rejected| self.dead(&place, &rejected));
+        let partition = self.partition(PartitionKey { topic_id: record.at.topic_id, partition: record.at.partition });
+        partition.gathered += tally;
+        partition.has_changed = true;
+    }
+
+    /// An occurrence that stands for a record elsewhere.
+    fn standing_for(&mut self, occurrence: &Occurrence<'_>, is_read_live: bool) -> Result<Tallies, Rejected> {
+        let is_held = occurrence.ts >= self.shared.retries.forgotten_before();
+        if is_read_live && is_held && self.shared.rules.iter().any(|rule| rule.counts(occurrence)) {
+            return Ok(Tallies { retried: 1, ..Tallies::default() });
+        }
+        self.occurrence(occurrence)
+    }
+
+    /// All records of a partition below `next_offset` were given to [`Self::backfilled`].
+    pub fn gathered_to(&mut self, key: PartitionKey, next_offset: i64) {
+        let partition = self.partition(key);
+        partition.gathered_to = partition.gathered_to.max(Some(next_offset));
+        partition.has_changed = true;
+    }
+
+    /// Whether who may wait may hand over a batch.
+    #[must_use]
+    pub fn has_room_to_spare(&self) -> bool {
+        self.shared.budget.has_room_to_spare()
     }
 
     /// An occurrence: counted for each rule that matches it, and stored once.
@@ -192,7 +266,12 @@ impl Intake {
             kind: EventKind::Occurrence,
         }));
         shared.recent.keep(PaneKey { fingerprint: occurrence.fingerprint, tenant }, &occurrence.message);
-        if !occurrence.event_id.is_empty() {
+        let is_known_by_identity = match occurrence.origin {
+            None => !occurrence.event_id.is_empty(),
+            // Of what memory no longer holds the occurrence store judges: millions of old records need no memory.
+            Some(_) => occurrence.ts >= shared.retries.forgotten_before(),
+        };
+        if is_known_by_identity {
             let (identity, owner, ts) = (occurrence.identity, occurrence.at, occurrence.ts);
             self.candidates.push(Candidate { identity, owner, ts });
             self.added.push((bytes_before..block.occurrences.bytes().len(), events_before..events.len()));
@@ -215,8 +294,13 @@ impl Intake {
         let next = RowBlock::with_room_for(&self.block);
         let block = std::mem::replace(&mut self.block, next);
         let rows = (block.rows() > 0).then(|| self.shared.budget.admit(block));
-        let update = |partition: &mut Partition| std::mem::take(&mut partition.has_changed).then_some(partition.update);
-        let partitions = self.partitions.values_mut().filter_map(update).collect();
+        let changed = self.partitions.values_mut().filter(|partition| partition.has_changed);
+        let update = |partition: &mut Partition| {
+            partition.has_changed = false;
+            partition.cover_gathered();
+            partition.update
+        };
+        let partitions = changed.map(update).collect();
         Some(Batch::Read { events: std::mem::take(&mut self.events), rows, partitions })
     }
 
@@ -237,7 +321,7 @@ impl Intake {
         for index in retries() {
             let owner = candidates[index].owner;
             let key = PartitionKey { topic_id: owner.topic_id, partition: owner.partition };
-            let tallies = &mut self.partition(key).update.tallies;
+            let tallies = self.partition(key).latest_tallies();
             tallies.stored -= 1;
             tallies.retried += 1;
         }
@@ -247,3 +331,6 @@ impl Intake {
         self.partitions.get_mut(&key).expect("records come only from assigned partitions")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,13 +8,13 @@ use floodmark_model::{Coordinates, EventTime, Identity};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// An occurrence with a client's id.
+/// An occurrence with a client's id, or one that stands for a record elsewhere (design, decision 13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// (tenant, `event_id`), hashed.
+    /// (tenant, `event_id`), hashed; without a client's id that of the origin.
     pub identity: Identity,
     /// The record that carries it.
     pub owner: Coordinates,
@@ -30,6 +30,9 @@ pub trait RetryFilter: Send + Sync {
 
     /// Forgets what happened before this time.
     fn forget_before(&self, time: EventTime);
+
+    /// What happened before this time is forgotten: memory holds none of its windows.
+    fn forgotten_before(&self) -> EventTime;
 }
 
 /// Ids are forgotten by whole slices of event time.
@@ -42,6 +45,7 @@ pub struct MemoryFilter {
     max_of_shard: usize,
     shards: Vec<Mutex<Shard>>,
     overflowed: AtomicU64,
+    forgotten_before_ms: AtomicI64,
 }
 
 #[derive(Default)]
@@ -56,7 +60,12 @@ impl MemoryFilter {
     pub fn new(max: usize) -> Self {
         let mut shards = Vec::new();
         shards.resize_with(SHARDS, Mutex::default);
-        Self { max_of_shard: (max / SHARDS).max(1), shards, overflowed: AtomicU64::new(0) }
+        Self {
+            max_of_shard: (max / SHARDS).max(1),
+            shards,
+            overflowed: AtomicU64::new(0),
+            forgotten_before_ms: AtomicI64::new(i64::MIN),
+        }
     }
 
     /// How many ids it holds.
@@ -90,7 +99,12 @@ impl RetryFilter for MemoryFilter {
     }
 
     fn forget_before(&self, time: EventTime) {
+        self.forgotten_before_ms.fetch_max(time.0, Ordering::Relaxed);
         self.shards.iter().for_each(|shard| lock(shard).forget_before(time));
+    }
+
+    fn forgotten_before(&self) -> EventTime {
+        EventTime(self.forgotten_before_ms.load(Ordering::Relaxed))
     }
 }
 

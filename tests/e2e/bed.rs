@@ -2,7 +2,7 @@
 
 use floodmark_testkit::services::clickhouse::ClickHouseDatabase;
 use floodmark_testkit::services::engine::{Engine, Installation};
-use floodmark_testkit::services::kafka::Topic;
+use floodmark_testkit::services::kafka::{LaterTopic, Topic};
 use floodmark_testkit::services::observed;
 use floodmark_testkit::services::postgres::PostgresDatabase;
 use floodmark_testkit::wait::wait_until_equal;
@@ -16,22 +16,30 @@ pub(crate) struct Bed {
     pub(crate) postgres: PostgresDatabase,
     pub(crate) clickhouse: ClickHouseDatabase,
     pub(crate) installation: Installation,
+    backfill_topic: LaterTopic,
 }
 
 impl Bed {
     /// `settings` is more of the configuration, from its `[time]` section on.
     pub(crate) fn new(name: &str, partitions: i32, settings: &str) -> Self {
         let topic = Topic::create(name, partitions);
+        let backfill_topic = LaterTopic::new(&format!("{}.backfill", topic.name()));
         let (postgres, clickhouse) = (PostgresDatabase::create(name), ClickHouseDatabase::create(name));
         let configuration = format!(
-            "clickhouse = {:?}\n[kafka]\nbrokers = {:?}\ntopic = {:?}\n{settings}",
+            "clickhouse = {:?}\n[kafka]\nbrokers = {:?}\ntopic = {:?}\nbackfill_topic = {:?}\n{settings}",
             clickhouse.url(),
             topic.brokers(),
-            topic.name()
+            topic.name(),
+            backfill_topic.name()
         );
         let installation = Installation::new(env!("CARGO_BIN_EXE_floodmark"), &configuration)
             .with_environment("FLOODMARK_POSTGRES", postgres.url());
-        Self { topic, postgres, clickhouse, installation }
+        Self { topic, postgres, clickhouse, installation, backfill_topic }
+    }
+
+    /// The topic of backfilled records, which nobody has created yet.
+    pub(crate) fn backfill_topic(&self) -> &str {
+        self.backfill_topic.name()
     }
 
     /// Starts the engine; does not wait for it.

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// # Invariants
 ///
 /// - A partition's watermark never goes back, and survives a restart (T-6).
+/// - A partition that is read aside counts for nothing but its progress.
 /// - A partition that is active and has neither a stored watermark nor a record holds the merged watermark.
 pub struct Partitions {
     lateness_ms: i64,
@@ -25,6 +26,19 @@ struct Partition {
 impl Partition {
     fn is_idle(&self, now_ms: i64) -> bool {
         matches!(self.update.reading, Reading::IdleUntil(until_ms) if now_ms < until_ms)
+    }
+
+    fn is_aside(&self) -> bool {
+        self.update.reading == Reading::Aside
+    }
+
+    /// What is committed for it.
+    fn durable_watermark(&self, merged: Option<EventTime>, now_ms: i64) -> EventTime {
+        if self.is_aside() {
+            return EventTime::MAX;
+        }
+        let watermark = if self.is_idle(now_ms) { self.watermark.max(merged) } else { self.watermark };
+        watermark.unwrap_or(EventTime::MIN)
     }
 }
 
@@ -53,7 +67,7 @@ impl Partitions {
     /// What the source says with its next control record.
     #[must_use]
     pub fn watermark(&self, now_ms: i64) -> SourceWatermark {
-        let active = self.known.values().filter(|partition| !partition.is_idle(now_ms));
+        let active = self.known.values().filter(|partition| !partition.is_idle(now_ms) && !partition.is_aside());
         let mut least = None;
         for partition in active {
             match partition.watermark {
@@ -69,8 +83,9 @@ impl Partitions {
 
     /// The greatest watermark, once every partition is read to its end for good.
     fn finished(&self) -> Option<EventTime> {
-        let all = self.known.values().all(|partition| partition.update.reading == Reading::FINISHED);
-        all.then(|| self.known.values().filter_map(|partition| partition.watermark).max()).flatten()
+        let live = || self.known.values().filter(|partition| !partition.is_aside());
+        let all = live().all(|partition| partition.update.reading == Reading::FINISHED);
+        all.then(|| live().filter_map(|partition| partition.watermark).max()).flatten()
     }
 
     /// How far the partitions that changed since the last call have been read. An idle partition's watermark is the
@@ -82,11 +97,9 @@ impl Partitions {
             .into_iter()
             .map(|key| {
                 let partition = &self.known[&key];
-                let watermark =
-                    if partition.is_idle(now_ms) { partition.watermark.max(merged) } else { partition.watermark };
                 let progress = PartitionProgress {
                     next_offset: partition.update.next_offset,
-                    watermark: watermark.unwrap_or(EventTime::MIN),
+                    watermark: partition.durable_watermark(merged, now_ms),
                     tallies: partition.update.tallies,
                 };
                 (key, progress)
@@ -148,6 +161,23 @@ mod tests {
         assert_eq!(partitions.watermark(0), SourceWatermark::Finished(EventTime(2_000)));
         partitions.update(update(1, Some(2_000), IDLE));
         assert_eq!(partitions.watermark(0), SourceWatermark::Idle);
+    }
+
+    #[test]
+    fn decision_13_a_partition_aside_neither_holds_nor_moves_the_watermark() {
+        let mut partitions = Partitions::new(0);
+        partitions.assign(update(7, None, Reading::Aside), Some(EventTime::MAX));
+        assert_eq!(partitions.watermark(0), SourceWatermark::Idle, "also when there is no other");
+        partitions.update(update(7, Some(9_000), Reading::Aside));
+        assert_eq!(partitions.watermark(0), SourceWatermark::Idle);
+        partitions.assign(update(0, Some(1_000), Reading::Active), None);
+        assert_eq!(partitions.watermark(0), SourceWatermark::At(EventTime(1_000)));
+        partitions.update(update(0, Some(1_000), Reading::FINISHED));
+        assert_eq!(partitions.watermark(0), SourceWatermark::Finished(EventTime(1_000)));
+        let cut = partitions.take_progress(Some(EventTime(5_000)), 0);
+        let watermarks: Vec<_> = cut.iter().map(|(key, progress)| (key.partition, progress.watermark)).collect();
+        assert_eq!(watermarks, [(0, EventTime(5_000)), (7, EventTime::MAX)]);
+        assert_eq!(partitions.take_progress(None, 0).len(), 1, "it is committed when it has changed");
     }
 
     #[test]

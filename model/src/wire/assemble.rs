@@ -90,6 +90,7 @@ pub(super) fn assemble_in<'a>(
         identity,
         tenant,
         at: record.at,
+        origin: None,
         record_time: record.record_time,
         raw: Cow::Borrowed(record.payload.unwrap_or_default()),
     })

@@ -254,6 +254,56 @@ impl Condition for FiveMinutes {
     }
 }
 
+/// Rows of records that the retry filter knows by their identity: those with a client's id, and those that were
+/// backfilled (design, decision 13).
+pub(super) struct KnownByIdentity {
+    backfill_topics: Vec<String>,
+}
+
+impl KnownByIdentity {
+    pub(super) fn of(progress: &Progress) -> Self {
+        let backfills = progress.partitions.iter().filter(|(_, partition)| partition.is_backfill());
+        let topics: BTreeSet<String> = backfills.map(|(key, _)| key.topic_id.to_string()).collect();
+        Self { backfill_topics: topics.into_iter().collect() }
+    }
+}
+
+impl Condition for KnownByIdentity {
+    fn sql(&self) -> String {
+        if self.backfill_topics.is_empty() {
+            return "event_id != ''".into();
+        }
+        "(event_id != '' OR has({backfill_topics:Array(String)}, toString(topic_id)))".into()
+    }
+
+    fn bind(&self, query: Query) -> Query {
+        if self.backfill_topics.is_empty() {
+            return query;
+        }
+        query.param("backfill_topics", &self.backfill_topics)
+    }
+}
+
+/// Rows of topics of which anything is committed.
+pub(super) struct OfKnownTopics(Vec<String>);
+
+impl OfKnownTopics {
+    pub(super) fn of(progress: &Progress) -> Self {
+        let topics: BTreeSet<String> = progress.partitions.keys().map(|key| key.topic_id.to_string()).collect();
+        Self(topics.into_iter().collect())
+    }
+}
+
+impl Condition for OfKnownTopics {
+    fn sql(&self) -> String {
+        "has({known_topics:Array(String)}, toString(topic_id))".into()
+    }
+
+    fn bind(&self, query: Query) -> Query {
+        query.param("known_topics", &self.0)
+    }
+}
+
 /// Windows of keys: one (tenant, fingerprint, window) each.
 pub(super) struct InWindows {
     windows: Slots,

@@ -1,6 +1,8 @@
 //! What a start reads, cut at the committed offsets (design, decision 1), and what it deletes.
 
-use super::conditions::{Condition, CountedBy, Covered, Slots, TimeSpan, all, bind_all};
+use super::conditions::{
+    Condition, CountedBy, Covered, KnownByIdentity, OfKnownTopics, Slots, TimeSpan, all, bind_all,
+};
 use super::connection::Connection;
 use super::names::Names;
 use crate::{BucketCount, StoreError, StoredEvent};
@@ -63,17 +65,18 @@ struct EventRow {
     offset: i64,
 }
 
-/// The occurrences with a client's id and `ts >= since` that `progress` covers.
+/// The occurrences that the retry filter knows by their identity, with `ts >= since`, that `progress` covers.
 pub(super) async fn events(
     connection: &Connection,
     since: EventTime,
     progress: &Progress,
     mut each: impl FnMut(StoredEvent) + Send,
 ) -> Result<(), StoreError> {
-    let conditions: [&dyn Condition; 2] = [&TimeSpan { from: since, until: None }, &Covered::by(progress)];
+    let conditions: [&dyn Condition; 3] =
+        [&TimeSpan { from: since, until: None }, &KnownByIdentity::of(progress), &Covered::by(progress)];
     let sql = format!(
         "SELECT identity, toUnixTimestamp64Milli(ts) AS ts_ms, topic_id, `partition`, `offset` \
-         FROM occurrences FINAL WHERE event_id != '' AND {}",
+         FROM occurrences FINAL WHERE {}",
         all(&conditions)
     );
     let query = bind_all(connection.select(&sql), &conditions);
@@ -93,13 +96,20 @@ pub(super) async fn events(
 
 /// Deletes all rows of records that `progress` does not cover, in every table.
 pub(super) async fn delete_uncommitted(connection: &Connection, progress: &Progress) -> Result<(), StoreError> {
-    let covered = Covered::by(progress);
+    let (covered, known) = (Covered::by(progress), OfKnownTopics::of(progress));
     for table in super::TABLES {
+        let mut conditions: Vec<&dyn Condition> = vec![&covered];
+        let mut sql = format!("DELETE FROM {table} WHERE NOT {}", covered.sql());
+        // What was backfilled from a file stands under the file's id, of which nothing is ever committed.
+        if table == super::DEAD_LETTERS {
+            conditions.push(&known);
+            sql = format!("{sql} AND {}", known.sql());
+        }
         let delete = connection
-            .statement(&format!("DELETE FROM {table} WHERE NOT {}", covered.sql()))
+            .statement(&sql)
             // What is read next must not see them.
             .with_setting("lightweight_deletes_sync", "2");
-        connection.execute("delete uncommitted rows", covered.bind(delete)).await?;
+        connection.execute("delete uncommitted rows", bind_all(delete, &conditions)).await?;
     }
     Ok(())
 }

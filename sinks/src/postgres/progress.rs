@@ -1,9 +1,8 @@
 //! Generation, heartbeat and progress (G-3; design, decisions 6 and 8).
 
 use super::connection::{Fence, Session};
-use super::values::{known_stamp, time, topic_id};
+use super::values::{known_stamp, time, topic_id, watermark, watermark_stamp};
 use crate::Generation;
-use floodmark_model::EventTime;
 use floodmark_model::progress::{PartitionKey, PartitionProgress, Progress, Tallies};
 use std::time::SystemTime;
 use tokio_postgres::Error;
@@ -88,7 +87,7 @@ impl Columns {
         self.topic_ids.push(key.topic_id.to_string());
         self.partitions.push(key.partition);
         self.next_offsets.push(partition.next_offset);
-        self.watermarks.push(known_stamp(partition.watermark));
+        self.watermarks.push(watermark_stamp(partition.watermark));
         self.stored.push(partition.tallies.stored.cast_signed());
         self.retried.push(partition.tallies.retried.cast_signed());
         self.unmatched.push(partition.tallies.unmatched.cast_signed());
@@ -112,7 +111,7 @@ pub(super) async fn read(session: &Session, pipeline: &str) -> Result<Progress, 
         let tally = |index: usize| row.get::<_, i64>(index).cast_unsigned();
         let partition = PartitionProgress {
             next_offset: row.get(2),
-            watermark: row.get::<_, Option<SystemTime>>(3).map_or(EventTime::MIN, time),
+            watermark: watermark(row.get(3)),
             tallies: Tallies { stored: tally(4), retried: tally(5), unmatched: tally(6), dead: tally(7) },
         };
         progress.partitions.insert(PartitionKey { topic_id, partition: row.get(1) }, partition);

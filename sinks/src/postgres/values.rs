@@ -27,6 +27,26 @@ pub(super) fn known_stamp(time: EventTime) -> Option<SystemTime> {
     (time > EventTime::MIN).then(|| stamp(time))
 }
 
+/// A partition's watermark: `infinity` for one that never holds anything back.
+pub(super) fn watermark_stamp(watermark: EventTime) -> Option<SystemTime> {
+    if watermark == EventTime::MAX { Some(infinity()) } else { known_stamp(watermark) }
+}
+
+/// A watermark as it was stored.
+pub(super) fn watermark(stamp: Option<SystemTime>) -> EventTime {
+    match stamp {
+        None => EventTime::MIN,
+        Some(stamp) if stamp == infinity() => EventTime::MAX,
+        Some(stamp) => time(stamp),
+    }
+}
+
+/// What Postgres sends for `infinity`: the greatest number of microseconds since 2000.
+fn infinity() -> SystemTime {
+    const YEAR_2000: Duration = Duration::from_secs(946_684_800);
+    UNIX_EPOCH + YEAR_2000 + Duration::from_micros(i64::MAX.unsigned_abs())
+}
+
 /// A `timestamptz` as a time.
 pub(super) fn time(stamp: SystemTime) -> EventTime {
     EventTime(match stamp.duration_since(UNIX_EPOCH) {

@@ -65,6 +65,8 @@ fn occurrence<'a>(cursor: &mut Cursor<'a>) -> Result<Occurrence<'a>, MalformedRo
         ts,
         identity,
         at,
+        // A row does not say; SQLite, which alone reads rows back, is not backfilled through a topic.
+        origin: None,
         record_time,
         level: Level::from_number(level).ok_or(MalformedRow("no such level"))?,
         ts_missing: ts_missing != 0,

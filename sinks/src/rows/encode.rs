@@ -1,6 +1,6 @@
 //! Rows to bytes. The order of the columns is that of `OCCURRENCE_COLUMNS` and `DEAD_LETTER_COLUMNS`.
 
-use floodmark_model::identity::row_version;
+use floodmark_model::identity::{row_version, row_version_of_backfilled};
 use floodmark_model::{DeadLetter, Occurrence, TopicId};
 
 /// Bytes of the columns of fixed width that an occurrence begins with.
@@ -32,7 +32,11 @@ pub(super) fn occurrence(bytes: &mut Vec<u8>, occurrence: &Occurrence<'_>) {
     head.put(occurrence.fingerprint.bits().to_le_bytes());
     head.put(occurrence.ts.0.to_le_bytes());
     head.put(occurrence.identity.0.to_le_bytes());
-    head.put(row_version(occurrence.record_time, occurrence.at).to_le_bytes());
+    let version = match occurrence.origin {
+        None => row_version(occurrence.record_time, occurrence.at),
+        Some(_) => row_version_of_backfilled(occurrence.record_time, occurrence.at),
+    };
+    head.put(version.to_le_bytes());
     head.put(uuid(occurrence.at.topic_id));
     head.put(occurrence.at.partition.to_le_bytes());
     head.put(occurrence.at.offset.to_le_bytes());

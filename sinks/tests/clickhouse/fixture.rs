@@ -88,6 +88,7 @@ pub(crate) fn at_place(ts: i64, partition: i32, offset: i64) -> Occurrence<'stat
         event_id: "".into(),
         identity: Identity::of_record(at),
         at,
+        origin: None,
         record_time: RecordTime(ts + 5),
         raw: Cow::Borrowed(b"{\"message\":\"boom\"}"),
     }

@@ -33,6 +33,7 @@ pub(crate) fn occurrence(offset: i64, ts: i64) -> Occurrence<'static> {
         event_id: "".into(),
         identity: Identity::of_record(at),
         at,
+        origin: None,
         record_time: RecordTime(1_000_000),
         raw: Cow::Borrowed(b"{}"),
     }

@@ -58,7 +58,7 @@ pub(super) fn run(config: Config) -> Result<(), Failure> {
             stop,
             same_log,
             on_incident: None,
-            on_commit: Some(show_lag(offsets, config.kafka.topic.clone())),
+            on_commit: Some(show_lag(offsets, &config)),
         };
         let mut readers =
             |progress: &Progress, workers, forget: &mut dyn FnMut() -> _| input.readers(progress, workers, forget);
@@ -82,11 +82,17 @@ fn refused(error: &KafkaError) -> Failure {
 }
 
 /// Tells Kafka what is committed, for the tools that show lag.
-fn show_lag(offsets: GroupOffsets, topic: String) -> Arc<OnCommit> {
+fn show_lag(offsets: GroupOffsets, config: &Config) -> Arc<OnCommit> {
+    let topics = [(config.kafka.topic.clone(), false), (config.kafka.backfill_topic.clone(), true)];
     Arc::new(move |progress, _| {
-        let next = progress.partitions.iter().map(|(key, progress)| (key.partition, progress.next_offset));
-        if let Err(error) = offsets.commit(&topic, next) {
-            tracing::debug!(%error, "the group's offsets are not shown");
+        for (topic, is_backfill) in &topics {
+            let of_topic = progress.partitions.iter().filter(|(_, progress)| progress.is_backfill() == *is_backfill);
+            let next: Vec<_> = of_topic.map(|(key, progress)| (key.partition, progress.next_offset)).collect();
+            if !next.is_empty()
+                && let Err(error) = offsets.commit(topic, next)
+            {
+                tracing::debug!(%error, "the group's offsets are not shown");
+            }
         }
     })
 }

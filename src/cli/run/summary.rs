@@ -63,6 +63,11 @@ impl Summary {
 }
 
 impl Summary {
+    /// What became of records, and of those that cannot be read.
+    pub(in crate::cli) fn records(&self) -> (Figures, &BTreeMap<&'static str, u64>) {
+        (self.records, &self.dead_letters)
+    }
+
     /// Of a store that nobody will look for.
     pub(in crate::cli) fn of_temporary_store(self) -> Self {
         Self { store: None, ..self }

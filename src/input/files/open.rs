@@ -1,5 +1,6 @@
 //! From what `--input` names to inputs that the store knows.
 
+use super::compressed::Bytes;
 use super::stream::Stream;
 use super::{Input, Source};
 use crate::pipeline::stop::Stop;
@@ -7,7 +8,6 @@ use floodmark_model::RecordTime;
 use floodmark_sinks::StoreError;
 use floodmark_sinks::sqlite::{InputFile, SqliteStore, find_alike};
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -54,18 +54,12 @@ impl OpenError {
 pub async fn find(store: &SqliteStore, settings: FileSettings<'_>) -> Result<Found, OpenError> {
     let mut found = Found { inputs: Vec::new(), bytes: Some(0) };
     let mut heads = Vec::new();
-    for path in paths(settings.patterns)? {
-        let (head, bytes) = head(&path).map_err(|error| {
-            OpenError::usage(format!("--input {}: {error}: check that this user may read it", path.display()))
-        })?;
-        if bytes == 0 {
-            tracing::warn!(file = %path.display(), "the file is empty: nothing to read");
-            continue;
-        }
-        found.bytes = found.bytes.map(|sum| sum + bytes);
-        heads.push((path, head));
+    let files = named_files("--input", settings.patterns)?;
+    refuse_alike("--input", &files)?;
+    for file in files {
+        found.bytes = found.bytes.map(|sum| sum + file.disk_bytes);
+        heads.push((file.path, file.head));
     }
-    refuse_alike(&heads)?;
     refuse_doubles(&heads, &store.inputs().await?)?;
     let mut known = BTreeSet::new();
     for (path, head) in heads {
@@ -111,7 +105,7 @@ fn refuse_doubles(heads: &[(PathBuf, Vec<u8>)], known: &[InputFile]) -> Result<(
     for (path, head) in heads {
         let is_there = |input: &&InputFile| {
             let now = self::head(Path::new(&input.path));
-            input.begins(head) && now.is_ok_and(|(now, _)| input.begins(&now))
+            input.begins(head) && now.is_ok_and(|now| input.begins(&now.head))
         };
         let mut alike = known.iter().filter(is_there).map(|input| Path::new(&input.path));
         if let Some(other) = alike.next().filter(|other| is_another_file(other, path))
@@ -133,7 +127,37 @@ fn is_another_file(one: &Path, other: &Path) -> bool {
     one.is_ok_and(|one| one.is_file() && other.is_ok_and(|other| one != other))
 }
 
-fn paths(patterns: &[String]) -> Result<BTreeSet<PathBuf>, OpenError> {
+/// A file that was named.
+pub struct NamedFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its first bytes, decompressed.
+    pub head: Vec<u8>,
+    /// Its size on disk.
+    pub disk_bytes: u64,
+}
+
+/// The files that paths and patterns name, with their first bytes; `flag` is what named them. Empty ones are left out.
+///
+/// # Errors
+///
+/// A pattern finds nothing, or a file cannot be read.
+pub fn named_files(flag: &str, patterns: &[String]) -> Result<Vec<NamedFile>, OpenError> {
+    let mut files = Vec::new();
+    for path in paths(flag, patterns)? {
+        let file = head(&path).map_err(|error| {
+            OpenError::usage(format!("{flag} {}: {error}: check that this user may read it", path.display()))
+        })?;
+        if file.head.is_empty() {
+            tracing::warn!(file = %path.display(), "the file is empty: nothing to read");
+            continue;
+        }
+        files.push(file);
+    }
+    Ok(files)
+}
+
+fn paths(flag: &str, patterns: &[String]) -> Result<BTreeSet<PathBuf>, OpenError> {
     let mut paths = BTreeSet::new();
     for pattern in patterns.iter().filter(|pattern| *pattern != "-") {
         if Path::new(pattern).is_file() {
@@ -141,15 +165,15 @@ fn paths(patterns: &[String]) -> Result<BTreeSet<PathBuf>, OpenError> {
             continue;
         }
         let found = glob::glob(pattern)
-            .map_err(|error| OpenError::usage(format!("--input {pattern}: not a pattern: {error}")))?;
+            .map_err(|error| OpenError::usage(format!("{flag} {pattern}: not a pattern: {error}")))?;
         let found: Vec<PathBuf> =
-            found.collect::<Result<_, _>>().map_err(|error| OpenError::usage(format!("--input {pattern}: {error}")))?;
+            found.collect::<Result<_, _>>().map_err(|error| OpenError::usage(format!("{flag} {pattern}: {error}")))?;
         let files: Vec<PathBuf> = found.into_iter().filter(|path| path.is_file()).collect();
         let is_empty = files.is_empty();
         paths.extend(files);
         if is_empty {
             return Err(OpenError::usage(format!(
-                "--input {pattern}: no file is found: name files, a pattern such as 'logs/*.log', or - for standard input"
+                "{flag} {pattern}: no file is found: name files, a pattern such as 'logs/*.log', or - for standard input"
             )));
         }
     }
@@ -157,20 +181,24 @@ fn paths(patterns: &[String]) -> Result<BTreeSet<PathBuf>, OpenError> {
 }
 
 /// The first bytes of a file, and its size.
-fn head(path: &Path) -> io::Result<(Vec<u8>, u64)> {
-    let file = File::open(path)?;
-    let bytes = file.metadata()?.len();
-    let mut head = Vec::new();
-    file.take(InputFile::HEAD_BYTES_MAX as u64).read_to_end(&mut head)?;
-    Ok((head, bytes))
+fn head(path: &Path) -> io::Result<NamedFile> {
+    let bytes = Bytes::open(path, |_| {})?;
+    let (mut head, disk_bytes) = (Vec::new(), bytes.disk_bytes);
+    bytes.take(InputFile::HEAD_BYTES_MAX as u64).read_to_end(&mut head)?;
+    Ok(NamedFile { path: path.to_owned(), head, disk_bytes })
 }
 
-fn refuse_alike(heads: &[(PathBuf, Vec<u8>)]) -> Result<(), OpenError> {
-    let slices: Vec<&[u8]> = heads.iter().map(|(_, head)| head.as_slice()).collect();
-    let Some((one, other)) = find_alike(&slices) else { return Ok(()) };
-    let (one, other) = (heads[one].0.display(), heads[other].0.display());
+/// Refuses files that begin alike: they cannot be told apart.
+///
+/// # Errors
+///
+/// Two of them do.
+pub fn refuse_alike(flag: &str, files: &[NamedFile]) -> Result<(), OpenError> {
+    let heads: Vec<&[u8]> = files.iter().map(|file| file.head.as_slice()).collect();
+    let Some((one, other)) = find_alike(&heads) else { return Ok(()) };
+    let (one, other) = (files[one].path.display(), files[other].path.display());
     Err(OpenError::usage(format!(
-        "--input: {one} and {other} begin alike, and files are known by their first {} bytes: if one is a copy, leave \
+        "{flag}: {one} and {other} begin alike, and files are known by their first {} bytes: if one is a copy, leave \
          it out; else read them into stores of their own",
         InputFile::HEAD_BYTES_MAX
     )))

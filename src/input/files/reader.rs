@@ -1,7 +1,7 @@
 //! The reading thread of one worker: its files, oldest event first.
 
 use super::stream::Next;
-use super::{BytesRead, Input, Source, key, open, start_offset};
+use super::{BytesRead, Input, Source, compressed, key, open, start_offset};
 use crate::input::decode::Decoder;
 use crate::input::end::EndOfInput;
 use crate::pipeline::intake::Intake;
@@ -11,7 +11,6 @@ use floodmark_dataflow::message::{Batch, Reading};
 use floodmark_model::progress::{PartitionKey, Progress};
 use floodmark_model::wire::text::{RecordSplitter, SplitRecord};
 use floodmark_model::{Coordinates, EventTime, RawRecord, RecordTime};
-use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +36,7 @@ impl Reader for FilesReader {
             Hands { intake, output, decoder: self.decoder, clock, end: self.end, bytes_read: self.bytes_read };
         let mut opened = Vec::new();
         for input in self.inputs {
-            match Opened::new(input, &progress, &hands.decoder, self.max_record_bytes) {
+            match Opened::new(input, &progress, &hands.decoder, self.max_record_bytes, &hands.bytes_read) {
                 Ok(input) => opened.push(input),
                 Err((name, error)) => return stop.fail(format!("{name}: cannot be read: {error}"), 3),
             }
@@ -89,7 +88,7 @@ struct Place {
 }
 
 enum Bytes {
-    File { file: File, first_read: RecordTime },
+    File { file: compressed::Bytes, first_read: RecordTime },
     Stream(super::Stream),
 }
 
@@ -99,18 +98,12 @@ impl Opened {
         progress: &Progress,
         decoder: &Decoder,
         max_record_bytes: usize,
+        bytes_read: &Arc<BytesRead>,
     ) -> Result<Self, (String, std::io::Error)> {
         let start_offset = start_offset(progress, input.id);
         let name = input.name.display().to_string();
         let (bytes, skip) = match input.source {
-            Source::File { first_read } => match open(&input.name, start_offset) {
-                Ok(file) if file.metadata().is_ok_and(|now| now.len() < start_offset) => {
-                    let detail = format!(
-                        "{start_offset} bytes of it were read before, and now it is shorter: was it replaced? Read it \
-                         into another store"
-                    );
-                    return Err((name, std::io::Error::other(detail)));
-                }
+            Source::File { first_read } => match open(&input.name, start_offset, Arc::clone(bytes_read)) {
                 Ok(file) => (Bytes::File { file, first_read }, 0),
                 Err(error) => return Err((name, error)),
             },
@@ -151,7 +144,6 @@ struct Hands {
 impl Hands {
     fn assign(&mut self, opened: &[Opened], progress: &Progress) -> Result<(), Ended> {
         let assigned = opened.iter().map(|input| {
-            self.bytes_read.add(input.start_offset);
             let key = input.place.key;
             let stored = progress.partitions.get(&key).copied();
             self.intake.assign(key, stored, input.start_offset as i64, Reading::Active)
@@ -189,7 +181,6 @@ impl Hands {
         let skipped = input.skip.min(chunk.len() as u64);
         input.skip -= skipped;
         let mut rest = &chunk[skipped as usize..];
-        self.bytes_read.add(rest.len() as u64);
         let Opened { splitter, place, .. } = input;
         while let Some(record) = splitter.next_record(&mut rest) {
             self.record(place, record, record_time)?;

@@ -1,14 +1,15 @@
 //! The reading thread of one worker.
 
-use super::KafkaInput;
-use super::watch::Watch;
+use super::backfill::{BackfillReader, Pace};
+use super::watch::{Monitors, Watch};
+use super::{BackfillLog, KafkaInput};
 use crate::input::decode::Decoder;
 use crate::pipeline::intake::Intake;
 use crate::pipeline::persist::Ended;
 use crate::pipeline::{Output, Reader, Seat};
 use floodmark_dataflow::message::{Batch, PartitionUpdate, Reading};
 use floodmark_kafka::start::starts;
-use floodmark_kafka::{Event, Idleness, PartitionReader, Record, Start, Topic, TopicMonitor, Topics, owned};
+use floodmark_kafka::{Event, Idleness, PartitionReader, Record, Start, Topic, Topics, owned};
 use floodmark_model::progress::{PartitionKey, Progress};
 use floodmark_model::wire::Rejected;
 use floodmark_model::{DeadReason, EventTime, RawRecord, RecordTime};
@@ -28,17 +29,17 @@ pub(super) struct KafkaReader {
     pub(super) partitions: i32,
     pub(super) starts: Vec<Start>,
     pub(super) watch: Arc<Watch>,
-    /// The first worker's thread also starts the one that watches the topic.
-    pub(super) monitor: Option<TopicMonitor>,
+    /// The first worker's thread also starts the one that watches the topics.
+    pub(super) monitors: Option<Monitors>,
 }
 
 impl Reader for KafkaReader {
     fn read(mut self: Box<Self>, seat: Seat) {
-        let monitor = self.monitor.take();
+        let monitors = self.monitors.take();
         std::thread::scope(|scope| {
-            if let Some(mut monitor) = monitor {
+            if let Some(mut monitors) = monitors {
                 let (watch, input) = (Arc::clone(&self.watch), Arc::clone(&self.input));
-                scope.spawn(move || watch.keep(&mut monitor, &input));
+                scope.spawn(move || watch.keep(&mut monitors, &input));
             }
             // An error says that the pipeline has ended, and `stop` knows why.
             let _ = self.run(seat);
@@ -66,14 +67,17 @@ impl KafkaReader {
             progress: seat.progress,
             partitions: self.partitions,
             own: (seat.worker, seat.peers),
+            backfill: None,
         };
         thread.take_on(&self.starts)?;
         let mut version = 0;
         while !seat.stop.is_stopped() {
-            thread.poll()?;
+            let pace = thread.backfill_step()?;
+            thread.poll(pace.wait(POLL_WAIT))?;
             if let Some(latest) = self.watch.newer_than(&mut version) {
                 thread.state.idleness.leaders(&latest.leaders, latest.asked_ms);
                 thread.grow(i32::try_from(latest.leaders.len()).unwrap_or(i32::MAX))?;
+                latest.backfill.iter().try_for_each(|log| thread.take_on_backfill(log))?;
             }
         }
         Ok(())
@@ -88,17 +92,19 @@ struct ReadingThread<'a> {
     partitions: i32,
     /// Index of the worker, and how many there are.
     own: (usize, usize),
+    /// The backfill topic, once there is one.
+    backfill: Option<BackfillReader>,
 }
 
 /// What a poll hands its events to.
-struct State {
-    intake: Intake,
-    output: Output,
+pub(super) struct State {
+    pub(super) intake: Intake,
+    pub(super) output: Output,
     decoder: Decoder,
     idleness: Idleness,
-    topic: Topic,
+    pub(super) topic: Topic,
     renewed_ms: i64,
-    handed_over: Result<(), Ended>,
+    pub(super) handed_over: Result<(), Ended>,
 }
 
 impl ReadingThread<'_> {
@@ -118,12 +124,28 @@ impl ReadingThread<'_> {
         self.state.intake.assign(key, stored, start.next_offset, reading)
     }
 
-    /// Reads what is there, and hands it on.
-    fn poll(&mut self) -> Result<(), Ended> {
+    /// Takes on what is new of the backfill topic.
+    fn take_on_backfill(&mut self, log: &BackfillLog) -> Result<(), Ended> {
+        let backfill = match &mut self.backfill {
+            Some(backfill) => backfill,
+            none => none.insert(BackfillReader::new(self.input, log.topic.clone(), self.own)?),
+        };
+        backfill.take_on(self.input, log, &self.progress, &mut self.state)
+    }
+
+    fn backfill_step(&mut self) -> Result<Pace, Ended> {
+        match &mut self.backfill {
+            Some(backfill) => backfill.step(self.input, &mut self.state),
+            None => Ok(Pace::Idle),
+        }
+    }
+
+    /// Reads what is there, and hands it on; waits for it so long.
+    fn poll(&mut self, wait: Duration) -> Result<(), Ended> {
         let now_ms = self.input.clock.now_ms();
         let (state, input) = (&mut self.state, self.input);
         let mut lost = Vec::new();
-        let polled = self.reader.poll(now_ms, POLL_WAIT, &mut |event| match event {
+        let polled = self.reader.poll(now_ms, wait, &mut |event| match event {
             Event::Record(record) => state.record(&record),
             Event::EndOfPartition { partition, next_offset } => {
                 state.intake.skip_to(state.key(partition), next_offset);
@@ -189,7 +211,7 @@ impl State {
         }
     }
 
-    fn hand_over(&mut self) {
+    pub(super) fn hand_over(&mut self) {
         if let Some(batch) = self.intake.take()
             && self.handed_over.is_ok()
         {
@@ -212,7 +234,8 @@ impl State {
             return;
         }
         self.renewed_ms = now_ms;
-        let keys: Vec<_> = self.intake.partitions().collect();
+        let is_live = |key: &PartitionKey| key.topic_id == self.topic.id;
+        let keys: Vec<_> = self.intake.partitions().filter(is_live).collect();
         for key in keys {
             let reading = self.reading(key.partition, now_ms);
             self.intake.set_reading(key, reading);

@@ -1,6 +1,8 @@
-//! What is known of the topic, refreshed every second.
+//! What is known of the topics, refreshed every second.
 
-use super::KafkaInput;
+use super::watch_backfill::BackfillWatch;
+use super::{BackfillLog, KafkaInput};
+use crate::metrics::Log;
 use floodmark_kafka::{Observation, TopicMonitor};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -22,11 +24,19 @@ pub(super) struct Latest {
     pub(super) leaders: Vec<bool>,
     /// When they were asked.
     pub(super) asked_ms: i64,
+    /// The backfill topic, once there is one.
+    pub(super) backfill: Option<BackfillLog>,
+}
+
+/// Who is asked.
+pub(super) struct Monitors {
+    pub(super) live: TopicMonitor,
+    pub(super) backfill: BackfillWatch,
 }
 
 impl Watch {
-    pub(super) fn new(leaders: Vec<bool>, asked_ms: i64) -> Self {
-        Self { version: AtomicU64::new(1), latest: Mutex::new(Latest { leaders, asked_ms }) }
+    pub(super) fn new(latest: Latest) -> Self {
+        Self { version: AtomicU64::new(1), latest: Mutex::new(latest) }
     }
 
     /// The latest answer, where it is newer than the version that the caller knows; 0 knows nothing.
@@ -45,22 +55,28 @@ impl Watch {
     }
 
     /// Asks every second until the pipeline ends.
-    pub(super) fn keep(&self, monitor: &mut TopicMonitor, input: &KafkaInput) {
+    pub(super) fn keep(&self, monitors: &mut Monitors, input: &KafkaInput) {
+        let Monitors { live: monitor, backfill } = monitors;
         let topic = &input.config.kafka.topic;
         while input.pause(ASK_EVERY).is_ok() {
             let asked_ms = input.clock.now_ms();
+            // An error says that the pipeline has ended.
+            let Ok(backfill_is_same) = backfill.ask(input) else { return };
             match monitor.ask() {
                 Observation::Same { leaders, .. } => {
-                    input.same_log.confirm(asked_ms);
+                    if backfill_is_same {
+                        input.same_log.confirm(asked_ms);
+                    }
                     match leaders.iter().position(|has_leader| !has_leader) {
-                        None => input.health.well("kafka"),
+                        None if backfill_is_same => input.health.well("kafka"),
+                        None => {}
                         Some(partition) => {
                             input.health.trouble("kafka", format!("partition {partition} has no leader"));
                         }
                     }
-                    self.set(Latest { leaders, asked_ms });
+                    self.set(Latest { leaders, asked_ms, backfill: backfill.log().cloned() });
                     for (partition, end) in (0..).zip(monitor.ends()) {
-                        end.into_iter().for_each(|end| input.metrics.partition_ends(partition, end));
+                        end.into_iter().for_each(|end| input.metrics.partition_ends(Log::Live, partition, end));
                     }
                 }
                 Observation::Recreated { old, new } => input.start_anew(topic, old, new),

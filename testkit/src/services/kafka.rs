@@ -195,6 +195,40 @@ impl Topic {
     }
 }
 
+/// The name of a topic that what is tested may create. Deleted with this value, where it is there.
+pub struct LaterTopic {
+    name: String,
+    brokers: String,
+}
+
+impl LaterTopic {
+    /// A topic that nobody has created yet.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), brokers: Service::Kafka.address() }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Drop for LaterTopic {
+    fn drop(&mut self) {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", &self.brokers);
+        if !thread::panicking()
+            && let Ok(admin) = config.create::<AdminClient<DefaultClientContext>>()
+        {
+            let name = self.name.clone();
+            // Mostly there is none.
+            let _ = block_on(async move { admin.delete_topics(&[&name], &options()).await });
+        }
+    }
+}
+
 impl Drop for Topic {
     fn drop(&mut self) {
         if !thread::panicking() {
