@@ -17,7 +17,7 @@ use floodmark_model::{Coordinates, RawRecord, RecordTime};
 use floodmark_sinks::postgres::{BackfillInput, PostgresStore, Produced as Stored};
 use std::collections::{BTreeSet, VecDeque};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tokio::runtime::Handle;
 
 /// What is read of a file at once.
@@ -227,15 +227,6 @@ impl LineNumbers {
     fn of(&mut self, offset: u64) -> u64 {
         self.pass(offset);
         self.passed + 1
-    }
-}
-
-/// The name of a file for people.
-impl BackfillFile {
-    /// Its path.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 }
 
