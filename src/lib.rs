@@ -10,6 +10,7 @@ pub mod input;
 pub mod metrics;
 pub mod pipeline;
 pub mod recovery;
+pub mod rules;
 pub mod web;
 
 /// The version, with the commit that it was built from where that is known.

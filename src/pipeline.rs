@@ -44,6 +44,7 @@ use retry_filter::MemoryFilter;
 use std::sync::Arc;
 use std::time::Duration;
 use stop::{Ending, Stop};
+use tenants::Tenants;
 use threads::{Channels, seed, spawn, spawn_lanes, spawn_workers};
 use tokio::runtime::Handle;
 
@@ -156,7 +157,7 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
         let (occurrences, incidents) = (Arc::clone(&self.occurrences), Arc::clone(&self.incidents));
         let recovery = Recovery { occurrences: &*occurrences, incidents: &*incidents, persist: &persist };
         let recovered = runtime.block_on(recovery.take_over(&self.config))?;
-        let intake = self.intake();
+        let intake = self.intake(&recovered, &persist)?;
         let mut forget = || runtime.block_on(recovery.delete_uncommitted(&recovered.progress));
         let readers = make_readers(&recovered.progress, self.config.workers, &mut forget)?;
 
@@ -195,17 +196,23 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
         loaded
     }
 
-    fn intake(&self) -> Arc<IntakeShared> {
+    fn intake(&self, recovered: &Recovered, persist: &Persist) -> Result<Arc<IntakeShared>, Ended> {
         let limits = &self.config.limits;
-        Arc::new(IntakeShared {
-            rules: self.config.rules.clone(),
+        let tenants = Tenants::new(limits.max_tenants);
+        // Their tenants have numbers before the first record can take the last one.
+        if tenants.thresholds(&recovered.rules).is_none() {
+            persist.stop.fail("more tenants have a threshold of their own than limits.max_tenants allows: raise it", 2);
+            return Err(Ended);
+        }
+        Ok(Arc::new(IntakeShared {
+            rules: recovered.rules.clone(),
             store_unmatched: self.config.store_unmatched,
-            tenants: tenants::Tenants::new(limits.max_tenants),
+            tenants,
             retries: Box::new(MemoryFilter::new(limits.max_event_ids)),
             recent: recent::RecentMessages::default(),
             budget: Budget::new(limits.max_row_bytes),
             metrics: Arc::clone(&self.metrics),
-        })
+        }))
     }
 
     fn gauges(&self) -> Vec<Arc<JudgeGauges>> {
@@ -233,7 +240,7 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
                     lateness_ms: self.config.time.lateness_ms,
                 },
                 judge: JudgeSettings {
-                    rules: self.config.rules.clone(),
+                    rules: recovered.rules.clone(),
                     max_panes: self.config.limits.max_panes / workers,
                     seed,
                     worker: index as u32,

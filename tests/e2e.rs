@@ -10,6 +10,7 @@ mod e2e {
     mod partitions;
     mod real_input;
     mod records;
+    mod rules;
     mod topics;
     mod verdict;
 }

@@ -118,10 +118,16 @@ impl Rule {
         self.window_ms / i64::from(self.buckets)
     }
 
-    /// N for this tenant, in this version: of a window, ask `rule.at(window_start).threshold_for(tenant)`.
+    /// N for this tenant, in this version.
     #[must_use]
     pub fn threshold_for(&self, tenant: &str) -> u32 {
         self.tenant_thresholds.get(tenant).copied().unwrap_or(self.threshold)
+    }
+
+    /// N for this tenant in one window: that of the window's version.
+    #[must_use]
+    pub fn threshold_at(&self, window_start: EventTime, tenant: &str) -> u32 {
+        self.at(window_start).threshold_for(tenant)
     }
 
     /// The least N of any version and tenant.

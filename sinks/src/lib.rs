@@ -8,6 +8,7 @@ pub mod clickhouse;
 pub mod error;
 pub mod postgres;
 pub mod rows;
+mod rule_versions;
 pub mod sqlite;
 
 pub use error::{Failure, StoreError};
@@ -128,8 +129,8 @@ pub trait OccurrenceStore: Send + Sync + 'static {
         keys: &[IncidentKey],
     ) -> impl Future<Output = Result<Vec<WindowFacts>, StoreError>> + Send;
 
-    /// The keys of one window of `rule` with at least `rule.threshold` occurrences, with their counts: what is judged
-    /// for keys that had no pane (Q46).
+    /// The keys of one window of `rule` that reach the threshold of their tenant in that window, with their counts: what
+    /// is judged for keys that had no pane (Q46).
     fn keys_over_threshold(
         &self,
         rule: &Rule,
@@ -209,6 +210,17 @@ pub trait IncidentStore: Send + Sync + 'static {
 
     /// The stored progress; empty for a pipeline that never ran.
     fn progress(&self) -> impl Future<Output = Result<Progress, StoreError>> + Send;
+
+    /// Every rule that was ever stored, with all its versions (Q51), sorted by name.
+    fn rules(&self) -> impl Future<Output = Result<Vec<Rule>, StoreError>> + Send;
+
+    /// Makes the stored versions of these rules what is given; rules that are not given stay as they are. Repeating it
+    /// changes nothing.
+    fn store_rules(
+        &self,
+        generation: Generation,
+        rules: &[Rule],
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Incidents of occurrences whose window starts at or after `since`.
     fn stored_incidents(

@@ -9,6 +9,7 @@ use crate::pipeline::commit::ToCommit;
 use crate::pipeline::intake::IntakeShared;
 use crate::pipeline::persist::{Ended, Persist};
 use crate::pipeline::samples::{Waiting, pause_after};
+use crate::rules;
 use crossbeam_channel::{Receiver, Sender};
 use floodmark_dataflow::egress::{Acknowledge, Delivery};
 use floodmark_dataflow::message::{Closing, Due, WindowKey};
@@ -200,10 +201,13 @@ impl<O: OccurrenceStore, I: IncidentStore> Lanes<O, I> {
     }
 
     async fn retotalled(&self, rule: &Rule, facts: Vec<WindowFacts>) -> Result<(), Ended> {
-        let withdrawn = facts.iter().filter(|facts| facts.total < u64::from(rule.threshold)).count();
-        self.intake.metrics.withdrawn(withdrawn as u64);
-        let write = async || self.incidents.close_incidents(self.generation, rule.threshold, &facts, false).await;
-        self.persist.until_stored(self.incidents.name(), "write totals", write).await
+        for (threshold, facts) in rules::by_threshold(rule, facts) {
+            let withdrawn = facts.iter().filter(|facts| facts.total < u64::from(threshold)).count();
+            self.intake.metrics.withdrawn(withdrawn as u64);
+            let write = async || self.incidents.close_incidents(self.generation, threshold, &facts, false).await;
+            self.persist.until_stored(self.incidents.name(), "write totals", write).await?;
+        }
+        Ok(())
     }
 
     /// Which of these keys have a row: a late occurrence of any other key changes nothing.

@@ -111,7 +111,7 @@ struct KeyRow {
     count: u64,
 }
 
-/// The keys of one window of `rule` with at least `rule.threshold` occurrences, with their counts (Q46).
+/// The keys of one window of `rule` that reach their threshold, with their counts (Q46).
 pub(super) async fn keys_over_threshold(
     connection: &Connection,
     rule: &Rule,
@@ -124,7 +124,7 @@ pub(super) async fn keys_over_threshold(
         "SELECT tenant, fingerprint_bits, sum(occurrence_count) AS count FROM occurrences FINAL WHERE {} \
          GROUP BY tenant, fingerprint_bits HAVING count >= {} ORDER BY tenant, fingerprint_bits",
         all(&conditions),
-        rule.threshold
+        rule.least_threshold()
     );
     let query = bind_all(connection.select(&sql), &conditions);
     let rows: Vec<KeyRow> = connection.fetch("read keys over the threshold", query).await?;
@@ -142,7 +142,8 @@ pub(super) async fn keys_over_threshold(
             row.count,
         )
     };
-    Ok(rows.into_iter().map(key).collect())
+    let reaches = |row: &KeyRow| row.count >= u64::from(rule.threshold_at(window_start, &row.tenant));
+    Ok(rows.into_iter().filter(reaches).map(key).collect())
 }
 
 #[derive(Row, Deserialize)]

@@ -3,7 +3,7 @@
 
 use super::classify::Trouble;
 use super::columns::{count, interned};
-use super::conditions::{RULE_COUNTS, RuleFilter, floored, ten_seconds};
+use super::conditions::{RuleFilter, floored, ten_seconds};
 use super::text;
 use crate::{Selection, TotalRow};
 use floodmark_model::incident::{Sample, WindowFacts};
@@ -29,10 +29,11 @@ pub(super) fn window_facts(
     keys: &[IncidentKey],
 ) -> Result<Vec<WindowFacts>, Trouble> {
     let filter = RuleFilter::of(rule);
+    let counted = &filter.sql;
     let total =
-        format!("{STEPS} SELECT count(*), min(occurrences.ts), max(occurrences.ts) {IN_WINDOW} WHERE {RULE_COUNTS}");
+        format!("{STEPS} SELECT count(*), min(occurrences.ts), max(occurrences.ts) {IN_WINDOW} WHERE {counted}");
     let samples = format!(
-        "{STEPS} SELECT occurrences.message, count(*) AS counted {IN_WINDOW} WHERE {RULE_COUNTS}
+        "{STEPS} SELECT occurrences.message, count(*) AS counted {IN_WINDOW} WHERE {counted}
         GROUP BY occurrences.message ORDER BY counted DESC, occurrences.message LIMIT {SAMPLES_MAX}"
     );
     let mut total = reader.prepare_cached(&total)?;
@@ -85,13 +86,14 @@ pub(super) fn keys_over_threshold(
     start: EventTime,
 ) -> Result<Vec<(IncidentKey, u64)>, Trouble> {
     let filter = RuleFilter::of(rule);
+    let counted = &filter.sql;
     let window = Window { start, size_ms: rule.window_ms };
     let mut statement = reader.prepare_cached(&format!(
-        "SELECT tenant, fingerprint_bits, count(*) AS counted
+        "SELECT tenant, fingerprint_bits, count(*)
         FROM occurrences
-        WHERE ten_seconds BETWEEN :first_step AND :last_step AND ts >= :start AND ts < :end AND {RULE_COUNTS}
+        WHERE ten_seconds BETWEEN :first_step AND :last_step AND ts >= :start AND ts < :end AND {counted}
         GROUP BY tenant, fingerprint_bits
-        HAVING counted >= :threshold
+        HAVING count(*) >= :threshold
         ORDER BY tenant, fingerprint_bits"
     ))?;
     let mut rows = statement.query(named_params! {
@@ -99,7 +101,7 @@ pub(super) fn keys_over_threshold(
         ":last_step": ten_seconds(window.end().minus(1)),
         ":start": window.start.0,
         ":end": window.end().0,
-        ":threshold": rule.threshold,
+        ":threshold": rule.least_threshold(),
         ":level": filter.level,
         ":tenants": filter.tenants,
         ":services": filter.services,
@@ -109,7 +111,10 @@ pub(super) fn keys_over_threshold(
     let mut keys = Vec::new();
     while let Some(row) = rows.next()? {
         tenant = interned(tenant, row)?;
-        let fingerprint = Fingerprint(row.get(1)?);
+        let (fingerprint, count) = (Fingerprint(row.get(1)?), count(row, 2)?);
+        if count < u64::from(rule.threshold_at(start, &tenant)) {
+            continue;
+        }
         let key = IncidentKey {
             kind: IncidentKind::Burst,
             rule: Arc::clone(&name),
@@ -117,7 +122,7 @@ pub(super) fn keys_over_threshold(
             fingerprint,
             window,
         };
-        keys.push((key, count(row, 2)?));
+        keys.push((key, count));
     }
     Ok(keys)
 }
@@ -125,12 +130,13 @@ pub(super) fn keys_over_threshold(
 /// See [`crate::OccurrenceStore::totals`].
 pub(super) fn totals(reader: &Connection, rule: &Rule, selection: &Selection) -> Result<Vec<TotalRow>, Trouble> {
     let filter = RuleFilter::of(rule);
+    let counted = &filter.sql;
     let window_start = floored("ts", ":window");
     let mut statement = reader.prepare_cached(&format!(
         "SELECT tenant, fingerprint_bits, {window_start} AS window_start, count(*)
         FROM occurrences
         WHERE ten_seconds >= :ten_seconds AND {window_start} >= :since AND {window_start} < :until
-            AND (:tenant IS NULL OR tenant = :tenant) AND {RULE_COUNTS}
+            AND (:tenant IS NULL OR tenant = :tenant) AND {counted}
         GROUP BY tenant, fingerprint_bits, window_start
         ORDER BY tenant, fingerprint_bits, window_start"
     ))?;

@@ -8,4 +8,5 @@ mod fixture;
 mod inserts;
 mod recovery;
 mod schema;
+mod versions;
 mod window_totals;

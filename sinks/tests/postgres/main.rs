@@ -13,4 +13,5 @@ mod incident_store;
 mod incidents;
 mod pipelines;
 mod proxy;
+mod rules;
 mod schema;

@@ -11,3 +11,4 @@ mod inputs;
 mod occurrences;
 mod opening;
 mod progress;
+mod rules;

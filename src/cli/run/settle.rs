@@ -1,6 +1,7 @@
 //! The end of an input (design, decision 14): totals and samples of incidents whose window is still open. The windows
 //! stay open (T-5).
 
+use crate::rules;
 use floodmark_model::{EventTime, IncidentKey, Rule};
 use floodmark_sinks::{FACTS_MAX, IncidentStore, OccurrenceStore, StoreError};
 
@@ -13,7 +14,9 @@ pub(super) async fn settle(store: &(impl OccurrenceStore + IncidentStore), rules
         let keys: Vec<IncidentKey> = open.map(|incident| incident.key.clone()).collect();
         for some in keys.chunks(FACTS_MAX) {
             let facts = store.window_facts(rule, some).await?;
-            store.close_incidents(generation, rule.threshold, &facts, true).await?;
+            for (threshold, facts) in rules::by_threshold(rule, facts) {
+                store.close_incidents(generation, threshold, &facts, true).await?;
+            }
         }
     }
     Ok(())
