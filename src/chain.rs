@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Chain<'a> {
     rule: &'a Rule,
+    tenant: &'a str,
     /// Nothing is known of what lies before: the start of a window.
     known_from: EventTime,
     /// By start; empty buckets are left out.
@@ -28,10 +29,27 @@ pub struct Run {
 }
 
 impl<'a> Chain<'a> {
-    /// Of counts per bucket, of which all are known from the start of a window on.
+    /// Of counts per bucket of a key of `tenant`, of which all are known from the start of a window on.
     #[must_use]
-    pub fn new(rule: &'a Rule, known_from: EventTime, buckets: impl IntoIterator<Item = (EventTime, u64)>) -> Self {
-        Self { rule, known_from, buckets: buckets.into_iter().collect() }
+    pub fn new(
+        rule: &'a Rule,
+        tenant: &'a str,
+        known_from: EventTime,
+        buckets: impl IntoIterator<Item = (EventTime, u64)>,
+    ) -> Self {
+        Self { rule, tenant, known_from, buckets: buckets.into_iter().collect() }
+    }
+
+    /// N of a window: that of the tenant, in the version of the window (Q51).
+    #[must_use]
+    pub fn threshold(&self, window: Window) -> u32 {
+        self.rule.threshold_at(window.start, self.tenant)
+    }
+
+    /// Whether bursts over the window's start count, in the version of the window.
+    #[must_use]
+    pub fn straddles(&self, window: Window) -> bool {
+        self.rule.at(window.start).straddle
     }
 
     /// The window that a time lies in.
@@ -65,7 +83,7 @@ impl<'a> Chain<'a> {
     /// What the window's counts show; `None` where the window before is not known.
     #[must_use]
     pub fn reach(&self, window: Window) -> Option<Reach> {
-        let needed = if self.rule.straddle { window.previous().start } else { window.start };
+        let needed = if self.straddles(window) { window.previous().start } else { window.start };
         if needed < self.known_from {
             return None;
         }
@@ -74,14 +92,14 @@ impl<'a> Chain<'a> {
         };
         let (before, during) = (saturated(window.previous()), saturated(window));
         let (before, during) = (before.into_iter(), during.into_iter());
-        Some(Reach::of(before, during, self.rule.threshold, self.rule.straddle))
+        Some(Reach::of(before, during, self.threshold(window), self.straddles(window)))
     }
 
     /// The run over the window's start that holds the most (W-3), the earliest of equals; `None` where rules have no
     /// runs, or none holds anything.
     #[must_use]
     pub fn best_run(&self, window: Window) -> Option<Run> {
-        if !self.rule.straddle {
+        if !self.straddles(window) {
             return None;
         }
         let both = [self.buckets_of(window.previous()), self.buckets_of(window)].concat();
@@ -129,7 +147,7 @@ mod tests {
     /// Counts at minutes, which are whole numbers of buckets.
     fn chain<'a>(rule: &'a Rule, known_from: i64, minutes: &[(i64, u64)]) -> Chain<'a> {
         let buckets = minutes.iter().map(|(minute, count)| (EventTime(minute * 60_000), *count));
-        Chain::new(rule, EventTime(known_from * WINDOW), buckets)
+        Chain::new(rule, "acme", EventTime(known_from * WINDOW), buckets)
     }
 
     #[test]

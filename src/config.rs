@@ -2,6 +2,7 @@
 
 mod file;
 pub mod load;
+mod rules;
 pub mod show;
 pub mod units;
 
@@ -32,7 +33,8 @@ pub struct Config {
     pub time: TimeConfig,
     /// Bounds.
     pub limits: LimitsConfig,
-    /// The rules, at least one.
+    /// The rules as they are configured now, at least one. Which version judges a window is known when the stores were
+    /// read: see [`crate::rules`].
     pub rules: Vec<Rule>,
     /// Whether records that no rule matches are stored, apart from the others.
     pub store_unmatched: bool,

@@ -4,6 +4,7 @@
 //! is an estimate, and says so.
 
 use crate::chain::{Chain, Run};
+use crate::rules::as_stored;
 use floodmark_model::incident::IncidentRow;
 use floodmark_model::predicate::Verdict;
 use floodmark_model::progress::Progress;
@@ -181,7 +182,8 @@ pub async fn explain(
 ) -> Result<Explanation, StoreError> {
     let progress = incidents.progress().await?;
     let mut rules = Vec::with_capacity(question.rules.len());
-    for rule in question.rules {
+    // Each window by its own version (Q51).
+    for rule in &as_stored(question.rules, &incidents.rules().await?) {
         rules.push(Asked { question, rule, progress: &progress }.answer(occurrences, incidents).await?);
     }
     Ok(Explanation {
@@ -241,12 +243,13 @@ impl<'a> Asked<'a> {
             };
             windows.push(self.window(occurrences, &chain, window, incident).await?);
         }
-        let counts_tenant = self.rule.matches.tenants.is_empty()
-            || self.rule.matches.tenants.iter().any(|name| name == self.question.tenant);
+        let matches = &self.rule.at(window.start).matches;
+        let counts_tenant =
+            matches.tenants.is_empty() || matches.tenants.iter().any(|name| name == self.question.tenant);
         let (answer, advice) = conclude(chain.verdict(window), &windows[1], counts_tenant);
         Ok(UnderRule {
             rule: self.rule.name.clone(),
-            threshold: self.rule.threshold,
+            threshold: chain.threshold(window),
             answer,
             advice: advice.map(str::to_owned),
             counts_tenant,
@@ -276,7 +279,12 @@ impl<'a> Asked<'a> {
             let (tenant, fingerprint) = (self.question.tenant.into(), self.question.fingerprint);
             let span = KeySpan { tenant, fingerprint, from, until: last.end() };
             let counts = occurrences.key_counts(self.rule, &[span]).await?;
-            let chain = Chain::new(self.rule, from, counts.iter().map(|bucket| (bucket.bucket_start, bucket.count)));
+            let chain = Chain::new(
+                self.rule,
+                self.question.tenant,
+                from,
+                counts.iter().map(|bucket| (bucket.bucket_start, bucket.count)),
+            );
             if chain.verdict(first).is_some() || windows_before > LOOK_BACK_WINDOWS {
                 return Ok(chain);
             }
@@ -320,13 +328,13 @@ impl<'a> Asked<'a> {
             end: window.end(),
             count,
             buckets: chain.buckets_of(window),
-            own: count >= u64::from(self.rule.threshold),
+            own: count >= u64::from(chain.threshold(window)),
             best_run: chain.best_run(window).map(|run| self.shown_run(run)),
             verdict: verdict.map(name),
-            why: why(self.rule, chain, window, || self.key(window.previous()).id().to_string()),
+            why: why(chain, window, || self.key(window.previous()).id().to_string()),
             closed: self.progress.closed.is_some_and(|closed| window.is_closed_at(closed)),
             incident,
-            not_counted: self.not_counted(&groups),
+            not_counted: self.not_counted(window, &groups),
             late_estimate: self.question.records_have_times.then_some(late),
             ts_missing: sum(|group| group.ts_missing),
             ts_clamped: sum(|group| group.ts_clamped),
@@ -340,11 +348,11 @@ impl<'a> Asked<'a> {
     }
 
     /// What the rule passes over, and why.
-    fn not_counted(&self, groups: &[RowGroup]) -> BTreeMap<String, u64> {
-        let matches = &self.rule.matches;
+    fn not_counted(&self, window: Window, groups: &[RowGroup]) -> BTreeMap<String, u64> {
+        let matches = &self.rule.at(window.start).matches;
         let mut reasons = BTreeMap::new();
         for group in groups {
-            if self.rule.counts_fields(self.question.tenant, &group.service, group.level) {
+            if matches.holds(self.question.tenant, &group.service, group.level) {
                 continue;
             }
             let reason = if group.level < matches.level {
@@ -388,8 +396,8 @@ fn name(verdict: Verdict) -> &'static str {
 }
 
 /// Why W-4 says what it says of a window. `previous` is the id of the incident of the window before.
-fn why(rule: &Rule, chain: &Chain<'_>, window: Window, previous: impl FnOnce() -> String) -> String {
-    let (count, threshold) = (chain.count(window), rule.threshold);
+fn why(chain: &Chain<'_>, window: Window, previous: impl FnOnce() -> String) -> String {
+    let (count, threshold) = (chain.count(window), chain.threshold(window));
     let run = chain.best_run(window).map_or(0, |run| run.count);
     match chain.verdict(window) {
         Some(Verdict::Own) => format!("the window has {count} of {threshold}"),
@@ -401,7 +409,7 @@ fn why(rule: &Rule, chain: &Chain<'_>, window: Window, previous: impl FnOnce() -
              by {}",
             previous()
         ),
-        Some(Verdict::Below) if rule.straddle => {
+        Some(Verdict::Below) if chain.straddles(window) => {
             format!("the window has {count} of {threshold}; the best run over its start holds {run} of {threshold}")
         }
         Some(Verdict::Below) => format!("the window has {count} of {threshold}"),
@@ -443,8 +451,8 @@ mod tests {
     fn explained(minutes: &[(i64, u64)], threshold: u32, number: i64) -> String {
         let rule = Rule { threshold, ..Rule::default() };
         let buckets = minutes.iter().map(|(minute, count)| (EventTime(minute * 60_000), *count));
-        let chain = Chain::new(&rule, EventTime(-9 * WINDOW), buckets);
-        why(&rule, &chain, Window { start: EventTime(number * WINDOW), size_ms: WINDOW }, || "0abc".into())
+        let chain = Chain::new(&rule, "acme", EventTime(-9 * WINDOW), buckets);
+        why(&chain, Window { start: EventTime(number * WINDOW), size_ms: WINDOW }, || "0abc".into())
     }
 
     #[test]
@@ -463,8 +471,8 @@ mod tests {
             "the best run over its start holds 12 of 10, but the window before has an incident: superseded by 0abc"
         );
         let rule = Rule { straddle: false, ..Rule::default() };
-        let chain = Chain::new(&rule, EventTime(0), [(EventTime(0), 9)]);
+        let chain = Chain::new(&rule, "acme", EventTime(0), [(EventTime(0), 9)]);
         let window = Window { start: EventTime(0), size_ms: WINDOW };
-        assert_eq!(why(&rule, &chain, window, String::new), "the window has 9 of 10");
+        assert_eq!(why(&chain, window, String::new), "the window has 9 of 10");
     }
 }

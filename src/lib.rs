@@ -14,6 +14,7 @@ pub mod metrics;
 pub mod pipeline;
 pub mod reconcile;
 pub mod recovery;
+pub mod rules;
 pub mod web;
 pub mod what_if;
 

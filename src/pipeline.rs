@@ -36,6 +36,7 @@ use floodmark_dataflow::source::SourceSettings;
 use floodmark_dataflow::state::judge::{JudgeSettings, JudgedRule};
 use floodmark_dataflow::wake::Waker;
 use floodmark_dataflow::window_judge::JudgeGauges;
+use floodmark_model::Rule;
 use floodmark_model::incident::JudgedIncident;
 use floodmark_model::progress::Progress;
 use floodmark_sinks::{Generation, IncidentStore, OccurrenceStore};
@@ -47,6 +48,7 @@ use retry_filter::MemoryFilter;
 use std::sync::Arc;
 use std::time::Duration;
 use stop::{Ending, Stop};
+use tenants::Tenants;
 use threads::{Channels, seed, spawn, spawn_lanes, spawn_workers};
 use tokio::runtime::Handle;
 
@@ -159,7 +161,7 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
         let (occurrences, incidents) = (Arc::clone(&self.occurrences), Arc::clone(&self.incidents));
         let recovery = Recovery { occurrences: &*occurrences, incidents: &*incidents, persist: &persist };
         let recovered = runtime.block_on(recovery.take_over(&self.config))?;
-        let intake = self.intake();
+        let intake = self.intake(&recovered, &persist)?;
         let mut forget = || runtime.block_on(recovery.delete_uncommitted(&recovered.progress));
         let readers = make_readers(&recovered.progress, self.config.workers, &mut forget)?;
 
@@ -180,7 +182,7 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
         let mut threads = spawn_lanes(runtime, Arc::new(lanes), &channels, &to_commit);
         threads.push(self.spawn_committer(runtime, &recovered, &persist, commits));
         let gauges = self.gauges();
-        let (settings, outputs) = self.worker_settings(&recovered, channels, &gauges);
+        let (settings, outputs) = self.worker_settings(&recovered, &intake, channels, &gauges);
         let workers = spawn_workers(settings, to_commit, self.stop.clone());
 
         let loaded = runtime.block_on(recovery.load(&intake, &recovered.progress, &crowds, |events| {
@@ -201,17 +203,23 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
         loaded
     }
 
-    fn intake(&self) -> Arc<IntakeShared> {
+    fn intake(&self, recovered: &Recovered, persist: &Persist) -> Result<Arc<IntakeShared>, Ended> {
         let limits = &self.config.limits;
-        Arc::new(IntakeShared {
-            rules: self.config.rules.clone(),
+        let tenants = Tenants::new(limits.max_tenants);
+        // Their tenants have numbers before the first record can take the last one.
+        if tenants.thresholds(&recovered.rules).is_none() {
+            persist.stop.fail("more tenants have a threshold of their own than limits.max_tenants allows: raise it", 2);
+            return Err(Ended);
+        }
+        Ok(Arc::new(IntakeShared {
+            rules: recovered.rules.clone(),
             store_unmatched: self.config.store_unmatched,
-            tenants: tenants::Tenants::new(limits.max_tenants),
+            tenants,
             retries: Box::new(MemoryFilter::new(limits.max_event_ids)),
             recent: recent::RecentMessages::default(),
             budget: Budget::new(limits.max_row_bytes),
             metrics: Arc::clone(&self.metrics),
-        })
+        }))
     }
 
     fn gauges(&self) -> Vec<Arc<JudgeGauges>> {
@@ -223,11 +231,12 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
     fn worker_settings(
         &self,
         recovered: &Recovered,
+        intake: &IntakeShared,
         channels: Channels,
         gauges: &[Arc<JudgeGauges>],
     ) -> (Vec<WorkerSettings<Admitted>>, Vec<Output>) {
         let (flow, workers) = (Arc::new(Flow::default()), self.config.workers);
-        let seed = seed();
+        let (seed, judged) = (seed(), judged_rules(&recovered.rules, &intake.tenants));
         let worker = |(index, gauges): (usize, &Arc<JudgeGauges>)| {
             let (batches, receiver) = bounded(BATCHES_IN_CHANNEL);
             let waker = Waker::default();
@@ -239,7 +248,7 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
                     lateness_ms: self.config.time.lateness_ms,
                 },
                 judge: JudgeSettings {
-                    rules: self.config.rules.iter().map(JudgedRule::from).collect(),
+                    rules: judged.clone(),
                     max_panes: self.config.limits.max_panes / workers,
                     max_fingerprints: self.config.limits.max_fingerprints,
                     seed,
@@ -340,4 +349,10 @@ impl<O: OccurrenceStore, I: IncidentStore> Pipeline<O, I> {
             }
         }
     }
+}
+
+/// The rules as the judges take them. The directory has numbered the tenants that have thresholds of their own before.
+fn judged_rules(rules: &[Rule], tenants: &Tenants) -> Vec<JudgedRule> {
+    let thresholds = tenants.thresholds(rules).unwrap_or_default().into_iter().chain(std::iter::repeat(Vec::new()));
+    rules.iter().zip(thresholds).map(|(rule, thresholds)| JudgedRule::new(rule, thresholds)).collect()
 }

@@ -18,6 +18,7 @@ mod incidents;
 mod tallies;
 
 use crate::reconcile::incidents::Demanded;
+use crate::rules::as_stored;
 use floodmark_kafka::{KafkaError, KafkaSettings, Topics};
 use floodmark_model::{EventTime, Rule, TopicId, Window};
 use floodmark_sinks::inspect::{InspectIncidents, InspectOccurrences};
@@ -300,13 +301,15 @@ where
             report.notes.push("only the last 400 days before the closed watermark are compared".into());
         }
         (report.checked.since, report.checked.until) = (Some(since), Some(closed));
-        let chunks: Vec<_> = self.rules.iter().flat_map(|rule| chunks(rule, since, closed)).collect();
+        // Each window by its own version (Q51).
+        let rules = as_stored(self.rules, &self.incidents.rules().await?);
+        let chunks: Vec<_> = rules.iter().flat_map(|rule| chunks(rule, since, closed)).collect();
         for (index, (rule, first, end)) in chunks.iter().enumerate() {
             let demanded = Demanded { rule, first: *first, end: *end, progress: &progress };
             demanded.compare(self.occurrences, self.incidents, &mut report).await?;
             each(index + 1, chunks.len());
         }
-        incidents::count_open(self.incidents, closed, self.rules, &mut report).await?;
+        incidents::count_open(self.incidents, closed, &rules, &mut report).await?;
         Ok(report)
     }
 }

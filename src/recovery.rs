@@ -9,6 +9,7 @@ use crate::pipeline::intake::IntakeShared;
 use crate::pipeline::persist::{Ended, Persist};
 use crate::pipeline::retry_filter::Candidate;
 use crate::pipeline::stop::Ending;
+use crate::rules;
 use floodmark_dataflow::message::{Event, EventKind, TenantId};
 use floodmark_model::incident::Status;
 use floodmark_model::progress::Progress;
@@ -23,6 +24,8 @@ pub struct Recovered {
     pub generation: Generation,
     /// What is committed.
     pub progress: Arc<Progress>,
+    /// The rules with their versions, in the order of the configuration (Q51).
+    pub rules: Vec<Rule>,
 }
 
 /// The earliest time that the stores can hold: 1900-01-01T00:00:00Z.
@@ -41,7 +44,7 @@ pub struct Recovery<'a, O, I> {
 }
 
 impl<O: OccurrenceStore, I: IncidentStore> Recovery<'_, O, I> {
-    /// Migrates the stores, takes the pipeline over and reads what is committed.
+    /// Migrates the stores, takes the pipeline over, and reads what is committed and which version of a rule judges when.
     pub async fn take_over(&self, config: &Config) -> Result<Recovered, Ended> {
         let (raw, inc) = (self.occurrences, self.incidents);
         self.persist.until_stored(inc.name(), "migrate", async || inc.migrate().await).await?;
@@ -57,7 +60,37 @@ impl<O: OccurrenceStore, I: IncidentStore> Recovery<'_, O, I> {
             }
             progress.settings_hash = settings_hash;
         }
-        Ok(Recovered { generation, progress: Arc::new(progress) })
+        let rules = self.change_rules(generation, &config.rules, progress.watermark()).await?;
+        Ok(Recovered { generation, progress: Arc::new(progress), rules })
+    }
+
+    /// Q51: what has changed in the configuration since the last start becomes a new version, which is stored before
+    /// anything is judged by it.
+    async fn change_rules(
+        &self,
+        generation: Generation,
+        configured: &[Rule],
+        watermark: Option<EventTime>,
+    ) -> Result<Vec<Rule>, Ended> {
+        let inc = self.incidents;
+        let stored = self.persist.until_stored(inc.name(), "read rules", async || inc.rules().await).await?;
+        let rules = rules::changed_to(configured, &stored, watermark).map_err(|refused| {
+            self.persist.stop.fail(refused.to_string(), 2);
+            Ended
+        })?;
+        let changed: Vec<Rule> = rules.iter().filter(|rule| !stored.contains(rule)).cloned().collect();
+        if !changed.is_empty() {
+            let store = async || inc.store_rules(generation, &changed).await;
+            self.persist.until_stored(inc.name(), "store rules", store).await?;
+        }
+        for rule in changed.iter().filter(|rule| !rule.earlier.is_empty()) {
+            tracing::info!(
+                rule = rule.name,
+                from_ms = rule.from.0,
+                "the rule has changed: it judges the windows from there on"
+            );
+        }
+        Ok(rules)
     }
 
     /// Deletes the rows of records that will be read again, or never.

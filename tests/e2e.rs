@@ -13,6 +13,7 @@ mod e2e {
     mod partitions;
     mod real_input;
     mod records;
+    mod rules;
     mod straddle;
     mod topics;
     mod verdict;

@@ -291,6 +291,14 @@ impl IncidentStore for NoIncidents {
         Ok(Progress::default())
     }
 
+    async fn rules(&self) -> Result<Vec<Rule>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn store_rules(&self, _generation: Generation, _rules: &[Rule]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn stored_incidents(&self, _since: EventTime) -> Result<Vec<StoredIncident>, StoreError> {
         Ok(Vec::new())
     }

@@ -91,7 +91,8 @@ impl WhatIf {
         let mut candidates: Vec<Candidate> = Vec::new();
         for _ in 0..self.rounds {
             let (started, cpu_before) = (Instant::now(), machine::cpu_seconds());
-            let ask = ask(&store, &NoIncidents::default(), &question, self.workers, ROWS_PER_PAGE, |_, _| ());
+            let nothing = NoIncidents::default();
+            let ask = ask(&store, &nothing, &question, self.workers, ROWS_PER_PAGE, |_, _| ());
             let answer = runtime.block_on(ask)?;
             what_if.push(started.elapsed().as_secs_f64());
             cpu_seconds = machine::cpu_seconds() - cpu_before;

@@ -1,9 +1,9 @@
 //! What floodmark promises about occurrences, computed the slow and obvious way.
 //!
 //! [`Oracle::judge`] takes all occurrences at once and says which incidents and totals must stand in the end (W-1 to
-//! W-4, W-11, W-12): for every order of arrival, batch cut, number of workers, crash and lateness (W-7). It shares no
-//! code with the engine, counts with loops and keeps everything: to be read beside `docs/semantics.md`, and to be
-//! believed when the engine disagrees. Tests use it.
+//! W-4, W-11, W-12): for every order of arrival, batch cut, number of workers, crash and lateness (W-7). Each window is
+//! counted and judged by the version of its own start (Q51). It shares no code with the engine, counts with loops and
+//! keeps everything: to be read beside `docs/semantics.md`, and to be believed when the engine disagrees. Tests use it.
 
 mod key;
 
@@ -109,7 +109,10 @@ impl Oracle {
     /// The same, but no burst over a boundary is an incident, whatever [`Rule::straddle`] says: W-2 alone decides.
     #[must_use]
     pub fn without_bridges(mut self) -> Self {
-        self.rules.iter_mut().for_each(|rule| rule.straddle = false);
+        for rule in &mut self.rules {
+            rule.straddle = false;
+            rule.earlier.iter_mut().for_each(|version| version.straddle = false);
+        }
         self
     }
 
@@ -127,7 +130,8 @@ impl Oracle {
     /// with one identity the earliest stands for it; Q35 leaves open which when they differ.
     #[must_use]
     pub fn judge(&self, observations: impl IntoIterator<Item = Observation>) -> Outcome {
-        let counts = |rule: &Rule, seen: &Observation| rule.counts_fields(&seen.tenant, &seen.service, seen.level);
+        let counts =
+            |rule: &Rule, seen: &Observation| rule.counts_fields(seen.ts, &seen.tenant, &seen.service, seen.level);
         let matched = observations.into_iter().filter(|seen| self.rules.iter().any(|rule| counts(rule, seen)));
         let in_order: BTreeSet<Observation> = matched.collect();
         let mut distinct = BTreeMap::new();
@@ -161,7 +165,7 @@ impl Oracle {
 
 impl Outcome {
     fn add(&mut self, rule: &Rule, tenant: &str, fingerprint: Fingerprint, times: &[i64]) {
-        for judged in key::judge(rule, times) {
+        for judged in key::judge(rule, tenant, times) {
             let (rule, tenant, window_start) = (rule.name.clone(), tenant.to_owned(), EventTime(judged.start));
             if let Some(episode) = judged.episode.map(EventTime) {
                 let (rule, tenant, count) = (rule.clone(), tenant.clone(), judged.count);

@@ -142,6 +142,54 @@ fn w1_tenants_fingerprints_and_rules_are_counted_apart() {
     assert!(outcome.incidents.len() == 3 && outcome.incidents.iter().all(|incident| incident.rule == "six"));
 }
 
+/// `Rule::default()`, changed to `newer` from the window at [`WINDOW`] on.
+fn changed_to(newer: Rule) -> Rule {
+    Rule::of_versions(vec![Rule::default(), Rule { from: EventTime(WINDOW), ..newer }]).unwrap()
+}
+
+#[test]
+fn a_tenants_own_threshold_is_its_n_and_nobody_elses() {
+    let mut seen = at(repeat(10, 12));
+    seen[6..].iter_mut().for_each(|one| one.tenant = "other".into());
+    let rule = Rule { tenant_thresholds: [("other".into(), 6)].into(), ..Rule::default() };
+    let outcome = Oracle::new([rule]).judge(seen);
+    assert_eq!(outcome.incidents.iter().map(|found| &*found.tenant).collect::<Vec<_>>(), ["other"]);
+}
+
+#[test]
+fn q51_each_window_is_judged_by_the_version_of_its_own_start() {
+    let lowered = || Oracle::new([changed_to(Rule { threshold: 5, ..Rule::default() })]);
+    let six_each = || at(repeat(10, 6).chain(repeat(WINDOW, 6)).chain(repeat(2 * WINDOW, 4)));
+    assert_eq!(shown(&lowered().judge(six_each())), [(WINDOW, 6, WINDOW)]);
+    let raised = Oracle::new([changed_to(Rule { threshold: 50, ..Rule::default() })]);
+    assert_eq!(shown(&raised.judge(at(repeat(10, 10).chain(repeat(WINDOW, 10))))), [(0, 10, 0)]);
+}
+
+#[test]
+fn q51_a_bridge_over_a_change_has_the_threshold_and_straddle_of_its_own_window() {
+    let split = || at(repeat(WINDOW - 10, 3).chain(repeat(WINDOW + 10, 3)));
+    let lowered = changed_to(Rule { threshold: 6, ..Rule::default() });
+    assert_eq!(shown(&Oracle::new([lowered.clone()]).judge(split())), [(WINDOW, 3, WINDOW)]);
+    assert_eq!(shown(&Oracle::new([lowered]).without_bridges().judge(split())), []);
+    let off = changed_to(Rule { threshold: 6, straddle: false, ..Rule::default() });
+    assert_eq!(shown(&Oracle::new([off]).judge(split())), []);
+}
+
+#[test]
+fn q51_a_bridge_over_a_change_adds_what_each_windows_own_version_counted_in_it() {
+    let mut fatal_only = Rule { threshold: 5, ..Rule::default() };
+    fatal_only.matches.level = Level::Fatal;
+    let oracle = Oracle::new([changed_to(fatal_only)]);
+    let mut seen = at(repeat(WINDOW - 10, 3).chain(repeat(WINDOW + 10, 4)));
+    assert_eq!(
+        oracle.judge(seen.clone()).totals.values().copied().collect::<Vec<_>>(),
+        [3],
+        "errors count before only"
+    );
+    seen[3..5].iter_mut().for_each(|one| one.level = Level::Fatal);
+    assert_eq!(shown(&oracle.judge(seen)), [(WINDOW, 2, WINDOW)]);
+}
+
 #[test]
 fn q46_a_crowd_is_more_fingerprints_than_the_limit() {
     let mut seen = at(repeat(10, 4));

@@ -11,6 +11,7 @@ pub mod inspect;
 mod ledger;
 pub mod postgres;
 pub mod rows;
+mod rule_versions;
 pub mod sqlite;
 
 pub use error::{Failure, StoreError};
@@ -199,7 +200,7 @@ pub trait OccurrenceStore: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<BucketCount>, StoreError>> + Send;
 
     /// The keys that may have an incident in the window of `rule` that starts at `window_start`: with an occurrence in it,
-    /// and with `rule.threshold` of them in it and the window before together (in it alone without
+    /// and with the threshold of its tenant in it and the window before together (in it alone without
     /// [`Rule::straddle`]). What is judged for keys that had no pane (Q46). Sorted.
     fn candidates(
         &self,
@@ -322,6 +323,17 @@ pub trait IncidentStore: Send + Sync + 'static {
 
     /// The stored progress; empty for a pipeline that never ran.
     fn progress(&self) -> impl Future<Output = Result<Progress, StoreError>> + Send;
+
+    /// Every rule that was ever stored, with all its versions (Q51), sorted by name.
+    fn rules(&self) -> impl Future<Output = Result<Vec<Rule>, StoreError>> + Send;
+
+    /// Makes the stored versions of these rules what is given; rules that are not given stay as they are. Repeating it
+    /// changes nothing.
+    fn store_rules(
+        &self,
+        generation: Generation,
+        rules: &[Rule],
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Incidents of occurrences whose window starts at or after `since`, without those that are withdrawn: to the
     /// judge they never were.

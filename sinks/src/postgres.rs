@@ -17,16 +17,18 @@ mod incidents;
 mod inspect;
 mod ledger;
 mod progress;
+mod rules;
 mod schema;
 mod values;
 
 pub use backfill::{BackfillInput, Produced};
 
+use crate::rule_versions;
 use crate::{Failure, Generation, IncidentStore, Selection, StoreError, StoredIncident};
 use connection::{Connections, Lane};
 use floodmark_model::incident::{ClosedWindow, IncidentRow, JudgedIncident, WindowFacts};
 use floodmark_model::progress::Progress;
-use floodmark_model::{EventTime, IncidentId};
+use floodmark_model::{EventTime, IncidentId, Rule};
 use ledger::Alone;
 use std::fmt;
 
@@ -68,6 +70,10 @@ fn fenced(action: &'static str, ours: Generation, theirs: Option<i64>) -> StoreE
         None => format!("generation {} is unknown: the pipeline's row is gone", ours.0),
     };
     StoreError { store: STORE, action, failure: Failure::Fenced, detail }
+}
+
+fn permanent(action: &'static str, error: &impl fmt::Display) -> StoreError {
+    StoreError { store: STORE, action, failure: Failure::Permanent, detail: error.to_string() }
 }
 
 impl IncidentStore for PostgresStore {
@@ -148,6 +154,21 @@ impl IncidentStore for PostgresStore {
     async fn progress(&self) -> Result<Progress, StoreError> {
         let call = self.lane(Lane::Progress, "read progress");
         call.run(async |session| progress::read(session, &self.pipeline).await).await
+    }
+
+    async fn rules(&self) -> Result<Vec<Rule>, StoreError> {
+        const ACTION: &str = "read rules";
+        let call = self.lane(Lane::Progress, ACTION);
+        let rows = call.run(async |session| rules::read(session, &self.pipeline).await).await?;
+        rule_versions::rules(rows).map_err(|unknown| permanent(ACTION, &unknown))
+    }
+
+    async fn store_rules(&self, generation: Generation, rules: &[Rule]) -> Result<(), StoreError> {
+        const ACTION: &str = "store rules";
+        let rows = rule_versions::rows(rules).map_err(|error| permanent(ACTION, &error))?;
+        let call = self.lane(Lane::Progress, ACTION);
+        call.fenced(&self.pipeline, generation, async |session, pipeline| rules::write(session, pipeline, &rows).await)
+            .await
     }
 
     async fn stored_incidents(&self, since: EventTime) -> Result<Vec<StoredIncident>, StoreError> {

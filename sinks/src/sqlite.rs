@@ -28,6 +28,7 @@ mod lock;
 mod open;
 mod pipeline;
 mod recover;
+mod rules;
 mod schema;
 mod stores;
 mod text;

@@ -3,11 +3,12 @@
 use super::arguments::{SelectionArguments, StoreArguments};
 use super::{Failure, print, print_json, runtime, stores, table};
 use crate::config::load::Flags;
+use crate::rules::as_stored;
 use clap::Args;
 use floodmark_model::Rule;
-use floodmark_sinks::{OccurrenceStore, Selection, TotalRow};
+use floodmark_sinks::{IncidentStore, OccurrenceStore, Selection, TotalRow};
 
-/// Show totals per tenant, fingerprint and window.
+/// Show totals per tenant, fingerprint and window. Rules that have changed are read from Postgres, where it is configured.
 #[derive(Debug, Args)]
 pub struct Totals {
     #[command(flatten)]
@@ -21,13 +22,27 @@ impl Totals {
         let selection = self.selection.selection()?;
         let config = self.stores.load(Flags::default())?.config;
         let runtime = runtime()?;
-        let rows = if self.stores.embedded {
-            runtime.block_on(read(&stores::sqlite_for_reading(&self.stores)?, &config.rules, &selection))
-        } else {
-            runtime.block_on(read(&stores::clickhouse(&config)?, &config.rules, &selection))
-        }?;
+        let rows = runtime.block_on(async {
+            if self.stores.embedded {
+                let store = stores::sqlite_for_reading(&self.stores)?;
+                let rules = rules(&store, &config.rules).await?;
+                return read(&store, &rules, &selection).await;
+            }
+            let store = stores::clickhouse(&config)?;
+            // Without Postgres nobody knows how the rules were before.
+            let rules = match config.postgres.reveal() {
+                "" => config.rules.clone(),
+                _ => rules(&stores::postgres(&config)?, &config.rules).await?,
+            };
+            read(&store, &rules, &selection).await
+        })?;
         if self.selection.json { print_json(&rows) } else { print(show(&rows)) }
     }
+}
+
+/// The rules with their versions, so that each window is counted by its own (Q51).
+async fn rules(store: &impl IncidentStore, configured: &[Rule]) -> Result<Vec<Rule>, Failure> {
+    Ok(as_stored(configured, &store.rules().await.map_err(Failure::dependency)?))
 }
 
 async fn read(store: &impl OccurrenceStore, rules: &[Rule], selection: &Selection) -> Result<Vec<TotalRow>, Failure> {

@@ -2,6 +2,7 @@
 
 use super::units::{Size, Span};
 use floodmark_model::Level;
+use floodmark_model::rule::Severity;
 use floodmark_model::wire::mapping::Mapping;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -69,8 +70,10 @@ pub(super) struct RuleEntry {
     pub(super) name: String,
     pub(super) window: Span,
     pub(super) threshold: u32,
+    pub(super) tenant_thresholds: BTreeMap<String, u32>,
     pub(super) straddle: bool,
     pub(super) straddle_buckets: u16,
+    pub(super) severity: Severity,
     pub(super) tenants: Vec<String>,
     pub(super) services: Vec<String>,
     pub(super) level: Level,
@@ -148,8 +151,10 @@ impl Default for RuleEntry {
             name: rule.name,
             window: Span(rule.window_ms),
             threshold: rule.threshold,
+            tenant_thresholds: rule.tenant_thresholds,
             straddle: rule.straddle,
             straddle_buckets: rule.buckets,
+            severity: rule.severity,
             tenants: rule.matches.tenants,
             services: rule.matches.services,
             level: rule.matches.level,

@@ -1,11 +1,11 @@
 //! Layers: defaults, then the file, then `FLOODMARK_*`, then flags. Every value knows where it came from.
 
 use super::file::File;
+use super::rules::{Wrong, rules};
 use super::{Config, KafkaConfig, LimitsConfig, Secret, TimeConfig};
 use figment::providers::{Env, Format, Serialized, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
-use floodmark_model::rule::{Rule, RuleMatch};
 use std::path::Path;
 
 /// A wrong configuration: one line that names key, value, origin and what would be right.
@@ -109,31 +109,12 @@ fn effective(file: File, figment: &Figment) -> Result<Config, ConfigError> {
     if file.kafka.backfill_topic == file.kafka.topic || file.kafka.backfill_topic.is_empty() {
         return wrong("kafka.backfill_topic", &file.kafka.backfill_topic, "another topic than kafka.topic");
     }
-    if file.rules.is_empty() || file.rules.len() > usize::from(u16::MAX) {
-        return wrong("rules", &file.rules.len(), "at least one rule is needed");
-    }
     if file.pipeline.is_empty() || file.pipeline.len() > 128 {
         return wrong("pipeline", &file.pipeline, "a name of 1 to 128 bytes");
     }
-    for (index, rule) in file.rules.iter().enumerate() {
-        let key = |name: &str| format!("rules[{index}].{name}");
-        let (window, buckets) = (rule.window.0, i64::from(rule.straddle_buckets));
-        if rule.name.is_empty() || rule.name.len() > 128 {
-            return wrong(&key("name"), &rule.name, "a name of 1 to 128 bytes");
-        }
-        if file.rules[..index].iter().any(|other| other.name == rule.name) {
-            return wrong(&key("name"), &rule.name, "another rule has this name: incidents are known by it");
-        }
-        if !(1_000..=366 * 86_400_000).contains(&window) {
-            return wrong(&key("window"), &rule.window, "between 1s and 366d");
-        }
-        if rule.threshold == 0 {
-            return wrong(&key("threshold"), &0, "at least 1");
-        }
-        if buckets == 0 || buckets > 1_000 || window % buckets != 0 {
-            return wrong(&key("straddle_buckets"), &buckets, "must divide the window, and be at most 1000");
-        }
-    }
+    let rules = rules(file.rules).map_err(|Wrong { key, value, right }| {
+        ConfigError(format!("configuration: {key} = {value} in {}: {right}", origin(figment, &key)))
+    })?;
     for (key, span) in [
         ("time.lateness", file.time.lateness),
         ("time.max_future", file.time.max_future),
@@ -192,22 +173,11 @@ fn effective(file: File, figment: &Figment) -> Result<Config, ConfigError> {
             max_event_ids: file.limits.max_event_ids,
             max_row_bytes: file.limits.max_row_bytes.0,
         },
-        rules: file.rules.into_iter().map(rule).collect(),
+        rules,
         store_unmatched: file.store_unmatched,
         reconcile_every_ms: file.reconcile.every.0,
         mapping: file.mapping,
     })
-}
-
-fn rule(entry: super::file::RuleEntry) -> Rule {
-    Rule {
-        name: entry.name,
-        window_ms: entry.window.0,
-        threshold: entry.threshold,
-        straddle: entry.straddle,
-        buckets: entry.straddle_buckets,
-        matches: RuleMatch { tenants: entry.tenants, services: entry.services, level: entry.level },
-    }
 }
 
 /// Where the value of a key came from, for people.

@@ -1,7 +1,9 @@
 //! What `floodmark check` prints: every value with its origin, secrets masked.
 
+use super::file::File;
 use super::load::{Loaded, origin};
 use figment::value::{Dict, Value};
+use std::collections::BTreeSet;
 
 /// One effective value.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -18,9 +20,18 @@ impl Loaded {
     /// All effective values, by key.
     #[must_use]
     pub fn shown(&self) -> Vec<Shown> {
+        let Ok(mut dict) = self.figment.extract::<Dict>() else { return Vec::new() };
+        let mut written = Vec::new();
+        self.collect("", &Value::from(dict.clone()), &mut written);
+        // A rule that is written down has defaults for what it leaves out, of which the layers know nothing.
+        if let Ok(Ok(rules)) = self.figment.extract::<File>().map(|file| Value::serialize(file.rules)) {
+            dict.insert("rules".into(), rules);
+        }
         let mut shown = Vec::new();
-        if let Ok(dict) = self.figment.extract::<Dict>() {
-            self.collect("", &Value::from(dict), &mut shown);
+        self.collect("", &Value::from(dict), &mut shown);
+        let written: BTreeSet<String> = written.into_iter().map(|value| value.key).collect();
+        for default in shown.iter_mut().filter(|value| !written.contains(&value.key)) {
+            default.origin = "the defaults".into();
         }
         shown
     }
@@ -60,7 +71,9 @@ fn plain(value: &Value) -> String {
 /// Masks what may be a secret: the password in a URL, and client settings that hold one.
 fn masked(key: &str, value: &str) -> String {
     const SECRET_PARTS: [&str; 5] = ["password", "secret", "token", "jaas", "ssl.key.pem"];
-    if SECRET_PARTS.iter().any(|part| key.to_ascii_lowercase().contains(part)) {
+    // Names of tenants are keys as well.
+    let is_rule = key.starts_with("rules[");
+    if !is_rule && SECRET_PARTS.iter().any(|part| key.to_ascii_lowercase().contains(part)) {
         return "***".into();
     }
     mask_password(value)
@@ -87,5 +100,6 @@ mod tests {
         assert_eq!(masked("kafka.client.sasl.password", "x"), "***");
         assert_eq!(masked("kafka.client.ssl.key.password", "x"), "***");
         assert_eq!(masked("kafka.client.sasl.username", "me"), "me");
+        assert_eq!(masked("rules[0].tenant_thresholds.token-shop", "5"), "5");
     }
 }

@@ -37,7 +37,7 @@ const BATCH_DAYS_MAX: usize = 50;
 
 /// What the reading threads of a run share.
 pub struct IntakeShared {
-    /// The rules, in the order of their indexes.
+    /// The rules with their versions, in the order of their indexes.
     pub rules: Vec<Rule>,
     /// Whether unmatched records are stored.
     pub store_unmatched: bool,
@@ -240,7 +240,7 @@ impl Intake {
         self.shared.budget.has_room_to_spare()
     }
 
-    /// An occurrence: counted for each rule that matches it, and stored once.
+    /// An occurrence: counted for each rule whose version of that window matches it (Q51), and stored once.
     fn occurrence(&mut self, occurrence: &Occurrence<'_>) -> Result<Tallies, Rejected> {
         let Self { shared, block, events, .. } = self;
         let mut matching = shared.rules.iter().enumerate().filter(|(_, rule)| rule.counts(occurrence)).peekable();

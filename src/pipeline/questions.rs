@@ -75,7 +75,8 @@ pub async fn closed_windows(
     keys: &[IncidentKey],
 ) -> Result<Vec<ClosedWindow>, StoreError> {
     let facts = store.window_facts(rule, keys).await?;
-    let is_short = |facts: &&WindowFacts| facts.total < u64::from(rule.threshold);
+    let threshold = |key: &IncidentKey| rule.threshold_at(key.window.start, &key.tenant);
+    let is_short = |facts: &&WindowFacts| facts.total < u64::from(threshold(&facts.key));
     // Only these need more than their total to be judged, and few incidents are: those of a burst over a boundary.
     let short: Vec<IncidentKey> = facts.iter().filter(is_short).map(|facts| facts.key.clone()).collect();
     let counts = counts_around(store, rule, &short).await?;
@@ -92,16 +93,14 @@ type Counts = HashMap<(Arc<str>, Fingerprint), HashMap<EventTime, u32>>;
 /// The counts of each window and of the one before it.
 async fn counts_around(store: &impl OccurrenceStore, rule: &Rule, keys: &[IncidentKey]) -> Result<Counts, StoreError> {
     let mut counts = Counts::new();
-    if !rule.straddle {
-        return Ok(counts);
-    }
     let span = |key: &IncidentKey| KeySpan {
         tenant: Arc::clone(&key.tenant),
         fingerprint: key.fingerprint,
         from: key.window.previous().start,
         until: key.window.end(),
     };
-    let spans: Vec<_> = keys.iter().map(span).collect();
+    let straddles = |key: &&IncidentKey| rule.at(key.window.start).straddle;
+    let spans: Vec<_> = keys.iter().filter(straddles).map(span).collect();
     for some in spans.chunks(FACTS_MAX) {
         for bucket in store.key_counts(rule, some).await? {
             let count = u32::try_from(bucket.count).unwrap_or(u32::MAX);
@@ -121,5 +120,7 @@ fn reach_of_short(rule: &Rule, counts: &Counts, facts: &WindowFacts) -> Reach {
         let bucket = move |index: u16| start.plus(rule.bucket_ms() * i64::from(index));
         (0..usize::from(rule.buckets)).map(move |index| counts.get(&bucket(index as u16)).copied().unwrap_or(0))
     };
-    Reach::of(of(key.window.previous().start), of(key.window.start), rule.threshold, rule.straddle)
+    let version = rule.at(key.window.start);
+    let threshold = version.threshold_for(&key.tenant);
+    Reach::of(of(key.window.previous().start), of(key.window.start), threshold, version.straddle)
 }

@@ -1,7 +1,9 @@
 //! The directory of tenant names: the dataflow carries numbers.
 
 use floodmark_dataflow::message::TenantId;
+use floodmark_model::Rule;
 use hashbrown::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Numbers every tenant of this run, up to a bound.
@@ -44,6 +46,17 @@ impl Tenants {
         Some(id)
     }
 
+    /// The thresholds of tenants that have one of their own, by number: for each rule, for each of its versions, oldest
+    /// first. `None` when the directory is full.
+    #[must_use]
+    pub fn thresholds(&self, rules: &[Rule]) -> Option<Vec<Vec<BTreeMap<TenantId, u32>>>> {
+        let of_version = |version: &Rule| {
+            let numbered = |(name, threshold): (&String, &u32)| Some((self.number(name)?, *threshold));
+            version.tenant_thresholds.iter().map(numbered).collect::<Option<BTreeMap<_, _>>>()
+        };
+        rules.iter().map(|rule| rule.versions().map(of_version).collect()).collect()
+    }
+
     /// The name of a number that this directory gave.
     ///
     /// # Panics
@@ -59,6 +72,7 @@ impl Tenants {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use floodmark_model::EventTime;
 
     #[test]
     fn a_tenant_keeps_its_number() {
@@ -67,6 +81,18 @@ mod tests {
         assert_ne!(a, b);
         assert_eq!(tenants.number("a"), Some(a));
         assert_eq!((&*tenants.name(a), &*tenants.name(b)), ("a", ""));
+    }
+
+    #[test]
+    fn thresholds_of_tenants_are_known_by_number_before_the_first_record() {
+        let first = Rule { tenant_thresholds: [("a".into(), 3)].into(), ..Rule::default() };
+        let second = Rule { from: EventTime(0), tenant_thresholds: [("b".into(), 5)].into(), ..Rule::default() };
+        let rules = [Rule::of_versions(vec![first, second]).unwrap(), Rule::default()];
+        let tenants = Tenants::new(2);
+        let thresholds = tenants.thresholds(&rules).unwrap();
+        let (a, b) = (tenants.number("a").unwrap(), tenants.number("b").unwrap());
+        assert_eq!(thresholds, [vec![[(a, 3)].into(), [(b, 5)].into()], vec![BTreeMap::new()]]);
+        assert_eq!(Tenants::new(1).thresholds(&rules), None, "more than the directory holds");
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Demanded<'_> {
     /// read.
     fn compare_key(&self, from: EventTime, counts: &KeyCounts, rows: &mut Rows, report: &mut Report) -> bool {
         let of = |which: fn(&(EventTime, u64, u64)) -> u64| {
-            Chain::new(self.rule, from, counts.buckets.iter().map(|bucket| (bucket.0, which(bucket))))
+            Chain::new(self.rule, &counts.key.0, from, counts.buckets.iter().map(|bucket| (bucket.0, which(bucket))))
         };
         let chains = Chains { all: of(|bucket| bucket.1), covered: of(|bucket| bucket.2) };
         let windows = self.windows(&chains.all, &counts.key, rows);
@@ -162,7 +162,7 @@ impl Demanded<'_> {
         let row = rows.get(&(key.0.clone(), key.1, window.start));
         report.checked.incidents += u64::from(row.is_some_and(Standing::is_live));
         let place = || self.place(key, window);
-        let why = || why(self.rule, &chains.all, window, verdict);
+        let why = || why(&chains.all, window, verdict);
         let previous = self.id(key, window.previous());
         match (verdict.is_incident(), row) {
             (true, None) => report.differs(Kind::IncidentMissing, place(), why(), "no row"),
@@ -304,8 +304,8 @@ impl Chains<'_> {
 }
 
 /// What W-4 says of a window, in words.
-fn why(rule: &Rule, chain: &Chain<'_>, window: Window, verdict: Verdict) -> String {
-    let (count, threshold) = (chain.count(window), rule.threshold);
+fn why(chain: &Chain<'_>, window: Window, verdict: Verdict) -> String {
+    let (count, threshold) = (chain.count(window), chain.threshold(window));
     let run = chain.best_run(window).map_or(0, |run| run.count);
     match verdict {
         Verdict::Own => format!("an incident: the window has {count} of {threshold}"),

@@ -57,7 +57,7 @@ impl Bed {
     }
 }
 
-fn differences<V: PartialEq + std::fmt::Debug>(
+pub(crate) fn differences<V: PartialEq + std::fmt::Debug>(
     expected: &BTreeMap<(String, String, i64), V>,
     found: &BTreeMap<(String, String, i64), V>,
 ) -> Result<(), String> {

@@ -27,13 +27,28 @@ pub struct JudgedVersion {
     pub tenants: BTreeMap<TenantId, u32>,
 }
 
-impl From<&Rule> for JudgedRule {
-    fn from(rule: &Rule) -> Self {
-        let terms = Terms { threshold: rule.threshold, straddle: rule.straddle };
+impl JudgedRule {
+    /// The rule, with the thresholds of tenants by number: for each of its versions, oldest first. Versions without any
+    /// may be left out at the end.
+    #[must_use]
+    pub fn new(rule: &Rule, tenants: Vec<BTreeMap<TenantId, u32>>) -> Self {
+        let version = |(version, tenants): (&Rule, BTreeMap<TenantId, u32>)| JudgedVersion {
+            from: version.from,
+            terms: Terms { threshold: version.threshold, straddle: version.straddle },
+            tenants,
+        };
+        let tenants = tenants.into_iter().chain(std::iter::repeat(BTreeMap::new()));
         Self {
             grid: Grid { window_ms: rule.window_ms, buckets: usize::from(rule.buckets) },
-            versions: vec![JudgedVersion { from: EventTime::MIN, terms, tenants: BTreeMap::new() }],
+            versions: rule.versions().zip(tenants).map(version).collect(),
         }
+    }
+}
+
+impl From<&Rule> for JudgedRule {
+    /// A rule whose tenants have no thresholds of their own.
+    fn from(rule: &Rule) -> Self {
+        Self::new(rule, Vec::new())
     }
 }
 

@@ -6,7 +6,9 @@
 use crate::{FACTS_MAX, KeySpan};
 use clickhouse::query::Query;
 use floodmark_model::progress::Progress;
+use floodmark_model::rule::MatchSpan;
 use floodmark_model::{EventTime, IncidentKey, Rule};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// 1900-01-01, the first instant that a DateTime64 can hold, in milliseconds before 1970.
@@ -125,30 +127,45 @@ impl Condition for TimeSpan {
     }
 }
 
-/// What a rule counts.
+/// What a rule counts: in each window what the version of that window matches (Q51).
 pub(super) struct CountedBy<'a>(pub(super) &'a Rule);
 
 impl Condition for CountedBy<'_> {
     fn sql(&self) -> String {
-        let mut sql = format!("toInt8(level) >= {}", self.0.matches.level as u8);
-        if !self.0.matches.tenants.is_empty() {
-            sql.push_str(" AND tenant IN {rule_tenants:Array(String)}");
-        }
-        if !self.0.matches.services.is_empty() {
-            sql.push_str(" AND service IN {rule_services:Array(String)}");
-        }
-        sql
+        let spans = self.0.match_spans();
+        let of_spans: Vec<String> = spans.iter().enumerate().map(|(n, span)| matched_in(span, n)).collect();
+        if let [of_span] = &*of_spans { of_span.clone() } else { format!("(({}))", of_spans.join(") OR (")) }
     }
 
-    fn bind(&self, mut query: Query) -> Query {
-        if !self.0.matches.tenants.is_empty() {
-            query = query.param("rule_tenants", &self.0.matches.tenants);
-        }
-        if !self.0.matches.services.is_empty() {
-            query = query.param("rule_services", &self.0.matches.services);
-        }
-        query
+    fn bind(&self, query: Query) -> Query {
+        self.0.match_spans().iter().enumerate().fold(query, |mut query, (n, span)| {
+            if !span.matches.tenants.is_empty() {
+                query = query.param(&format!("rule_tenants_{n}"), &span.matches.tenants);
+            }
+            if !span.matches.services.is_empty() {
+                query = query.param(&format!("rule_services_{n}"), &span.matches.services);
+            }
+            query
+        })
     }
+}
+
+/// A version begins with a window, so the time of an occurrence says whose window it lies in.
+fn matched_in(span: &MatchSpan<'_>, n: usize) -> String {
+    let mut sql = format!("toInt8(level) >= {}", span.matches.level as u8);
+    if !span.matches.tenants.is_empty() {
+        let _ = write!(sql, " AND tenant IN {{rule_tenants_{n}:Array(String)}}");
+    }
+    if !span.matches.services.is_empty() {
+        let _ = write!(sql, " AND service IN {{rule_services_{n}:Array(String)}}");
+    }
+    if span.from > EventTime::MIN {
+        let _ = write!(sql, " AND ts >= fromUnixTimestamp64Milli({}, 'UTC')", in_range(span.from));
+    }
+    if let Some(until) = span.until {
+        let _ = write!(sql, " AND ts < fromUnixTimestamp64Milli({}, 'UTC')", in_range(until));
+    }
+    sql
 }
 
 /// One tenant.

@@ -70,6 +70,7 @@ async fn counts_of_chunk(
 struct KeyRow {
     tenant: String,
     fingerprint_bits: u128,
+    count: u64,
 }
 
 /// See [`crate::OccurrenceStore::candidates`].
@@ -79,14 +80,15 @@ pub(super) async fn candidates(
     window_start: EventTime,
 ) -> Result<Vec<(Arc<str>, Fingerprint)>, StoreError> {
     let window = Window { start: window_start, size_ms: rule.window_ms };
-    let from = if rule.straddle { window.previous().start } else { window.start };
+    let from = if rule.at(window_start).straddle { window.previous().start } else { window.start };
     let conditions: [&dyn Condition; 2] = [&TimeSpan { from, until: Some(window.end()) }, &CountedBy(rule)];
     let windows = Slots::of(rule.window_ms);
     let sql = format!(
-        "SELECT tenant, fingerprint_bits FROM occurrences FINAL WHERE {condition} GROUP BY tenant, fingerprint_bits \
-         HAVING sum(occurrence_count) >= {threshold} AND max({window}) = {number} ORDER BY tenant, fingerprint_bits",
+        "SELECT tenant, fingerprint_bits, sum(occurrence_count) AS count FROM occurrences FINAL WHERE {condition} \
+         GROUP BY tenant, fingerprint_bits HAVING count >= {threshold} AND max({window}) = {number} \
+         ORDER BY tenant, fingerprint_bits",
         condition = all(&conditions),
-        threshold = rule.threshold,
+        threshold = rule.at(window_start).least_threshold(),
         window = windows.sql(),
         number = windows.number(window.start),
     );
@@ -94,7 +96,8 @@ pub(super) async fn candidates(
     let rows: Vec<KeyRow> = connection.fetch("read the keys to judge", query).await?;
     let mut tenants = Names::default();
     let key = |row: KeyRow| (tenants.shared(&row.tenant), Fingerprint::from_bits(row.fingerprint_bits));
-    Ok(rows.into_iter().map(key).collect())
+    let reaches = |row: &KeyRow| row.count >= u64::from(rule.threshold_at(window_start, &row.tenant));
+    Ok(rows.into_iter().filter(reaches).map(key).collect())
 }
 
 #[derive(Row, Deserialize)]

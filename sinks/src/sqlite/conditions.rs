@@ -1,19 +1,19 @@
 //! Conditions of queries, and how time is cut into windows and buckets.
 
 use floodmark_model::progress::Progress;
+use floodmark_model::rule::{MatchSpan, RuleMatch};
 use floodmark_model::{EventTime, Rule, TopicId};
+use rusqlite::types::Value;
 use serde_json::json;
 
-/// Condition on a row of `occurrences`, with the parameters of [`RuleFilter`]. The same as `Rule::counts_fields`.
-pub(super) const RULE_COUNTS: &str = "occurrences.level >= :level
-    AND (:tenants IS NULL OR occurrences.tenant IN (SELECT value FROM json_each(:tenants)))
-    AND (:services IS NULL OR occurrences.service IN (SELECT value FROM json_each(:services)))";
-
-/// The parameters of [`RULE_COUNTS`].
+/// What a rule counts: in each window what the version of that window matches (Q51). The same as
+/// `Rule::counts_fields`.
 pub(super) struct RuleFilter {
-    /// `:level`.
-    pub(super) level: u8,
-    /// `:tenants`: a JSON array; NULL stands for every tenant.
+    /// Condition on a row of `occurrences`, with the parameters below.
+    pub(super) sql: String,
+    /// `:level`, or of several versions a JSON array of them.
+    pub(super) level: Value,
+    /// `:tenants`: a JSON array; NULL stands for every tenant. Of several versions a JSON array of them.
     pub(super) tenants: Option<String>,
     /// `:services`: likewise.
     pub(super) services: Option<String>,
@@ -21,13 +21,60 @@ pub(super) struct RuleFilter {
 
 impl RuleFilter {
     pub(super) fn of(rule: &Rule) -> Self {
-        let list = |names: &[String]| (!names.is_empty()).then(|| json!(names).to_string());
-        Self {
-            level: rule.matches.level as u8,
-            tenants: list(&rule.matches.tenants),
-            services: list(&rule.matches.services),
+        match &*rule.match_spans() {
+            [only] => Self::of_one(only.matches),
+            several => Self::of_several(several),
         }
     }
+
+    fn of_one(matches: &RuleMatch) -> Self {
+        let list = |names: &[String]| (!names.is_empty()).then(|| json!(names).to_string());
+        Self {
+            sql: counted(None),
+            level: Value::Integer(i64::from(matches.level as u8)),
+            tenants: list(&matches.tenants),
+            services: list(&matches.services),
+        }
+    }
+
+    fn of_several(spans: &[MatchSpan<'_>]) -> Self {
+        let levels: Vec<u8> = spans.iter().map(|span| span.matches.level as u8).collect();
+        let lists = |names: fn(&RuleMatch) -> &[String]| {
+            let list =
+                |span: &MatchSpan<'_>| Some(names(span.matches)).filter(|names| !names.is_empty()).map(<[_]>::to_vec);
+            Some(json!(spans.iter().map(list).collect::<Vec<_>>()).to_string())
+        };
+        let counted: Vec<String> = spans.iter().enumerate().map(|(place, span)| counted_in(span, place)).collect();
+        Self {
+            sql: format!("(({}))", counted.join(") OR (")),
+            level: Value::Text(json!(levels).to_string()),
+            tenants: lists(|matches| &matches.tenants),
+            services: lists(|matches| &matches.services),
+        }
+    }
+}
+
+/// A version begins with a window, so the time of an occurrence says whose window it lies in.
+fn counted_in(span: &MatchSpan<'_>, place: usize) -> String {
+    let mut sql = counted(Some(place));
+    if span.from > EventTime::MIN {
+        sql += &format!(" AND occurrences.ts >= {}", span.from.0);
+    }
+    if let Some(until) = span.until {
+        sql += &format!(" AND occurrences.ts < {}", until.0);
+    }
+    sql
+}
+
+/// What one version counts; its `place` in the parameters where they are those of several.
+fn counted(place: Option<usize>) -> String {
+    let at = place.map_or(String::new(), |place| format!(" ->> {place}"));
+    let path = place.map_or(String::new(), |place| format!(", '$[{place}]'"));
+    format!(
+        "occurrences.level >= :level{at}
+        AND (:tenants{at} IS NULL OR occurrences.tenant IN (SELECT value FROM json_each(:tenants{path})))
+        AND (:services{at} IS NULL OR occurrences.service IN (SELECT value FROM json_each(:services{path})))"
+    )
 }
 
 /// `cut (topic, "partition", next_offset)` from the parameter `:cut`.

@@ -3,7 +3,7 @@
 use super::calls::Handout;
 use super::classify::Trouble;
 use super::columns::{count, interned};
-use super::conditions::{RULE_COUNTS, RuleFilter, floored, ten_seconds};
+use super::conditions::{RuleFilter, floored, ten_seconds};
 use crate::{BucketCount, HistoryDay, Selection};
 use floodmark_model::{EventTime, Fingerprint, Rule};
 use rusqlite::{Connection, named_params};
@@ -52,12 +52,13 @@ pub(super) fn history_counts(
     out: &mut Handout<BucketCount>,
 ) -> Result<(), Trouble> {
     let filter = RuleFilter::of(rule);
+    let counted = &filter.sql;
     let bucket = floored("ts", ":bucket");
     let (since, until) = (selection.since.unwrap_or(EventTime::MIN), selection.until.unwrap_or(EventTime(i64::MAX)));
     let mut statement = reader.prepare_cached(&format!(
         "SELECT tenant, fingerprint_bits, {bucket}, count(*) FROM occurrences INDEXED BY occurrences_by_key
         WHERE ten_seconds BETWEEN :first AND :last AND ts >= :since AND ts < :until
-            AND (:tenant IS NULL OR tenant = :tenant) AND {RULE_COUNTS}
+            AND (:tenant IS NULL OR tenant = :tenant) AND {counted}
         GROUP BY 1, 2, 3"
     ))?;
     let mut rows = statement.query(named_params! {

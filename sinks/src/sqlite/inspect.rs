@@ -3,7 +3,7 @@
 use super::calls::Handout;
 use super::classify::Trouble;
 use super::columns::{count, interned};
-use super::conditions::{self, CUT, RULE_COUNTS, RuleFilter, floored, ten_seconds};
+use super::conditions::{self, CUT, RuleFilter, floored, ten_seconds};
 use super::{SqliteStore, text};
 use crate::StoreError;
 use crate::inspect::{
@@ -196,6 +196,7 @@ fn settled_counts(
     out: &mut Handout<SettledCount>,
 ) -> Result<(), Trouble> {
     let filter = RuleFilter::of(rule);
+    let counted = &filter.sql;
     let bucket = floored("occurrences.ts", ":bucket");
     let mut statement = reader.prepare_cached(&format!(
         "{CUT} SELECT occurrences.tenant, occurrences.fingerprint_bits, {bucket} AS bucket, count(*),
@@ -203,7 +204,7 @@ fn settled_counts(
         FROM occurrences INDEXED BY occurrences_by_key LEFT JOIN cut ON cut.topic = occurrences.topic
             AND cut.\"partition\" = occurrences.\"partition\" AND occurrences.\"offset\" < cut.next_offset
         WHERE occurrences.ten_seconds BETWEEN :first_step AND :last_step
-            AND occurrences.ts >= :from AND occurrences.ts < :until AND {RULE_COUNTS}
+            AND occurrences.ts >= :from AND occurrences.ts < :until AND {counted}
         GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
     ))?;
     let mut rows = statement.query(named_params! {

@@ -3,7 +3,7 @@
 
 use super::classify::Trouble;
 use super::columns::{count, interned};
-use super::conditions::{RULE_COUNTS, RuleFilter, floored, ten_seconds};
+use super::conditions::{RuleFilter, floored, ten_seconds};
 use crate::{BucketCount, KeySpan};
 use floodmark_model::{EventTime, Fingerprint, Rule, Window};
 use rusqlite::{Connection, named_params};
@@ -21,13 +21,14 @@ const FILLED_STEPS: &str = "WITH RECURSIVE steps (step) AS (
 /// See [`crate::OccurrenceStore::key_counts`].
 pub(super) fn key_counts(reader: &Connection, rule: &Rule, spans: &[KeySpan]) -> Result<Vec<BucketCount>, Trouble> {
     let filter = RuleFilter::of(rule);
+    let counted = &filter.sql;
     let bucket = floored("occurrences.ts", ":bucket");
     let mut statement = reader.prepare_cached(&format!(
         "{FILLED_STEPS} SELECT {bucket} AS bucket, count(*)
         FROM steps CROSS JOIN occurrences INDEXED BY occurrences_by_key ON occurrences.ten_seconds = steps.step
             AND occurrences.tenant = :tenant AND occurrences.fingerprint_bits = :fingerprint
             AND occurrences.ts >= :from AND occurrences.ts < :until
-        WHERE {RULE_COUNTS}
+        WHERE {counted}
         GROUP BY bucket ORDER BY bucket"
     ))?;
     let mut counts = Vec::new();
@@ -64,12 +65,13 @@ pub(super) fn candidates(
     window_start: EventTime,
 ) -> Result<Vec<(Arc<str>, Fingerprint)>, Trouble> {
     let filter = RuleFilter::of(rule);
+    let counted = &filter.sql;
     let window = Window { start: window_start, size_ms: rule.window_ms };
-    let from = if rule.straddle { window.previous().start } else { window.start };
+    let from = if rule.at(window_start).straddle { window.previous().start } else { window.start };
     let mut statement = reader.prepare_cached(&format!(
-        "SELECT tenant, fingerprint_bits
+        "SELECT tenant, fingerprint_bits, count(*)
         FROM occurrences
-        WHERE ten_seconds BETWEEN :first_step AND :last_step AND ts >= :from AND ts < :until AND {RULE_COUNTS}
+        WHERE ten_seconds BETWEEN :first_step AND :last_step AND ts >= :from AND ts < :until AND {counted}
         GROUP BY tenant, fingerprint_bits
         HAVING count(*) >= :threshold AND max(ts) >= :start
         ORDER BY tenant, fingerprint_bits"
@@ -80,7 +82,7 @@ pub(super) fn candidates(
         ":from": from.0,
         ":until": window.end().0,
         ":start": window.start.0,
-        ":threshold": rule.threshold,
+        ":threshold": rule.at(window_start).least_threshold(),
         ":level": filter.level,
         ":tenants": filter.tenants,
         ":services": filter.services,
@@ -89,6 +91,9 @@ pub(super) fn candidates(
     let mut keys = Vec::new();
     while let Some(row) = rows.next()? {
         tenant = interned(tenant, row)?;
+        if count(row, 2)? < u64::from(rule.threshold_at(window_start, &tenant)) {
+            continue;
+        }
         keys.push((Arc::clone(&tenant), Fingerprint(row.get(1)?)));
     }
     Ok(keys)
@@ -102,11 +107,12 @@ pub(super) fn distinct_fingerprints(
     window_start: EventTime,
 ) -> Result<u64, Trouble> {
     let filter = RuleFilter::of(rule);
+    let counted = &filter.sql;
     let window = Window { start: window_start, size_ms: rule.window_ms };
     let mut statement = reader.prepare_cached(&format!(
         "SELECT count(DISTINCT fingerprint_bits) FROM occurrences
         WHERE ten_seconds BETWEEN :first_step AND :last_step AND ts >= :from AND ts < :until AND tenant = :tenant
-            AND {RULE_COUNTS}"
+            AND {counted}"
     ))?;
     let count = statement.query_row(
         named_params! {

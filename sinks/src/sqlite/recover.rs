@@ -3,7 +3,7 @@
 use super::calls::Handout;
 use super::classify::Trouble;
 use super::columns::{count, interned};
-use super::conditions::{COVERED, CUT, RULE_COUNTS, RuleFilter, floored, ten_seconds};
+use super::conditions::{COVERED, CUT, RuleFilter, floored, ten_seconds};
 use crate::{BucketCount, StoredEvent};
 use floodmark_model::{Coordinates, EventTime, Fingerprint, Identity, Rule, TopicId};
 use rusqlite::{Connection, Transaction, named_params};
@@ -18,11 +18,12 @@ pub(super) fn bucket_counts(
     out: &mut Handout<BucketCount>,
 ) -> Result<(), Trouble> {
     let filter = RuleFilter::of(rule);
+    let counted = &filter.sql;
     let bucket = floored("occurrences.ts", ":bucket");
     let mut statement = reader.prepare_cached(&format!(
         "{CUT} SELECT occurrences.tenant, occurrences.fingerprint_bits, {bucket}, count(*)
         FROM occurrences INDEXED BY occurrences_by_key {COVERED}
-        WHERE occurrences.ten_seconds >= :ten_seconds AND occurrences.ts >= :since AND {RULE_COUNTS}
+        WHERE occurrences.ten_seconds >= :ten_seconds AND occurrences.ts >= :since AND {counted}
         GROUP BY 1, 2, 3"
     ))?;
     let mut rows = statement.query(named_params! {

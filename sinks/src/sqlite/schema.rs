@@ -7,9 +7,10 @@ use rusqlite::{Connection, TransactionBehavior};
 const APPLICATION_ID: i32 = 0x464C_4D4B;
 
 /// Numbered from 1, only ever added to; `user_version` in the file's header says how many have been applied.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../../../sql/sqlite/V001__embedded_store.sql"),
     include_str!("../../../sql/sqlite/V002__bridges.sql"),
+    include_str!("../../../sql/sqlite/V003__rules.sql"),
 ];
 
 /// The version that this program writes.

@@ -1,6 +1,6 @@
 //! The two contracts, in terms of the modules beside.
 
-use super::{STORE, SqliteStore, conditions, history, incidents, insert, keys, pipeline, recover, totals};
+use super::{STORE, SqliteStore, conditions, history, incidents, insert, keys, pipeline, recover, rules, totals};
 use crate::rows::RowBlock;
 use crate::{
     BucketCount, Generation, HistoryDay, IncidentStore, KeySpan, OccurrenceStore, Selection, StoreError, StoredEvent,
@@ -171,6 +171,15 @@ impl IncidentStore for SqliteStore {
 
     async fn progress(&self) -> Result<Progress, StoreError> {
         self.read("read progress", pipeline::progress).await
+    }
+
+    async fn rules(&self) -> Result<Vec<Rule>, StoreError> {
+        self.read("read rules", rules::read).await
+    }
+
+    async fn store_rules(&self, generation: Generation, rules: &[Rule]) -> Result<(), StoreError> {
+        let rules = rules.to_vec();
+        self.write_as(generation, "store rules", move |transaction| rules::write(transaction, &rules)).await
     }
 
     async fn stored_incidents(&self, since: EventTime) -> Result<Vec<StoredIncident>, StoreError> {

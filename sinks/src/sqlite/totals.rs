@@ -3,7 +3,7 @@
 
 use super::classify::Trouble;
 use super::columns::count;
-use super::conditions::{RULE_COUNTS, RuleFilter, floored, ten_seconds};
+use super::conditions::{RuleFilter, floored, ten_seconds};
 use super::text;
 use crate::{Selection, TotalRow};
 use floodmark_model::incident::{Sample, WindowFacts};
@@ -28,10 +28,11 @@ pub(super) fn window_facts(
     keys: &[IncidentKey],
 ) -> Result<Vec<WindowFacts>, Trouble> {
     let filter = RuleFilter::of(rule);
+    let counted = &filter.sql;
     let total =
-        format!("{STEPS} SELECT count(*), min(occurrences.ts), max(occurrences.ts) {IN_WINDOW} WHERE {RULE_COUNTS}");
+        format!("{STEPS} SELECT count(*), min(occurrences.ts), max(occurrences.ts) {IN_WINDOW} WHERE {counted}");
     let samples = format!(
-        "{STEPS} SELECT occurrences.message, count(*) AS counted {IN_WINDOW} WHERE {RULE_COUNTS}
+        "{STEPS} SELECT occurrences.message, count(*) AS counted {IN_WINDOW} WHERE {counted}
         GROUP BY occurrences.message ORDER BY counted DESC, occurrences.message LIMIT {SAMPLES_MAX}"
     );
     let mut total = reader.prepare_cached(&total)?;
@@ -80,12 +81,13 @@ fn distinct(samples: Vec<Sample>) -> Vec<Sample> {
 /// See [`crate::OccurrenceStore::totals`].
 pub(super) fn totals(reader: &Connection, rule: &Rule, selection: &Selection) -> Result<Vec<TotalRow>, Trouble> {
     let filter = RuleFilter::of(rule);
+    let counted = &filter.sql;
     let window_start = floored("ts", ":window");
     let mut statement = reader.prepare_cached(&format!(
         "SELECT tenant, fingerprint_bits, {window_start} AS window_start, count(*)
         FROM occurrences
         WHERE ten_seconds >= :ten_seconds AND {window_start} >= :since AND {window_start} < :until
-            AND (:tenant IS NULL OR tenant = :tenant) AND {RULE_COUNTS}
+            AND (:tenant IS NULL OR tenant = :tenant) AND {counted}
         GROUP BY tenant, fingerprint_bits, window_start
         ORDER BY tenant, fingerprint_bits, window_start"
     ))?;

@@ -13,4 +13,5 @@ mod keys;
 mod occurrence_store;
 mod recovery;
 mod schema;
+mod versions;
 mod window_totals;

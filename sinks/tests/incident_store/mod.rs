@@ -6,6 +6,7 @@ pub(crate) mod builders;
 pub(crate) mod episodes;
 pub(crate) mod incidents;
 pub(crate) mod progress;
+pub(crate) mod rules;
 pub(crate) mod superseding;
 
 /// One test for each promise of a module. `$fresh` makes a store, and what has to live as long as it.

@@ -36,6 +36,7 @@ impl Records {
                 event_id: "".into(),
                 identity: Identity::of_record(at),
                 at,
+                origin: None,
                 record_time: RecordTime(0),
                 raw: Cow::Borrowed(b"{}"),
             });

@@ -13,5 +13,6 @@ mod incident_store;
 mod incidents;
 mod pipelines;
 mod proxy;
+mod rules;
 mod schema;
 mod superseding;

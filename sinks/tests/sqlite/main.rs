@@ -16,4 +16,5 @@ mod occurrence_store;
 mod occurrences;
 mod opening;
 mod progress;
+mod rules;
 mod superseding;

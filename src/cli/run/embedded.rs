@@ -12,9 +12,11 @@ use crate::input::files::{BytesRead, FileSettings, FilesInput, Found, OpenError,
 use crate::pipeline::commit::SameLog;
 use crate::pipeline::stop::{Ending, Stop};
 use crate::pipeline::{Clock, OnIncident, Pipeline, SystemClock};
+use crate::rules::as_stored;
 use floodmark_model::RecordTime;
 use floodmark_model::progress::Progress;
 use floodmark_model::wire::text::TextFormat;
+use floodmark_sinks::IncidentStore;
 use floodmark_sinks::sqlite::SqliteStore;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
@@ -110,10 +112,11 @@ impl Embedded {
         shown.finish_and_clear();
         let is_complete = matches!(ending, Ending::Finished);
         process.runtime.block_on(async {
+            let rules = as_stored(&config.rules, &store.rules().await.map_err(Failure::dependency)?);
             if is_complete {
-                settle(&store, &config.rules).await.map_err(Failure::dependency)?;
+                settle(&store, &rules).await.map_err(Failure::dependency)?;
             }
-            Summary::read(&store, &config.rules, self.store, &process.metrics, is_complete, started.elapsed())
+            Summary::read(&store, &rules, self.store, &process.metrics, is_complete, started.elapsed())
                 .await
                 .map_err(Failure::dependency)
         })

@@ -1,9 +1,8 @@
 //! What an embedded run says at its end.
 
-use crate::cli::incidents;
+use crate::cli::incidents::{self, ShownIncident};
 use crate::metrics::{Figures, Metrics};
 use floodmark_model::Rule;
-use floodmark_model::incident::IncidentRow;
 use floodmark_sinks::{IncidentStore, OccurrenceStore, Selection, StoreError};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -30,7 +29,7 @@ pub(crate) struct Summary {
     /// Distinct occurrences in the store that a rule counts, once for each rule.
     occurrences: u64,
     /// The incidents in the store.
-    incidents: Vec<IncidentRow>,
+    incidents: Vec<ShownIncident>,
 }
 
 impl Summary {
@@ -49,7 +48,7 @@ impl Summary {
             occurrences += store.totals(rule, &everything).await?.iter().map(|row| row.total).sum::<u64>();
         }
         let (records, dead_letters) = (metrics.figures(), metrics.dead_letters());
-        let incidents = store.incidents(&everything).await?;
+        let incidents = ShownIncident::of(store.incidents(&everything).await?, rules);
         Ok(Self {
             store: Some(path),
             complete,
