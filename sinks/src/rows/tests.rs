@@ -40,7 +40,6 @@ fn occurrence() -> impl Strategy<Value = Occurrence<'static>> {
         ts_missing: numbers.5,
         ts_clamped: numbers.6,
         at,
-        origin: None,
         raw: Cow::Owned(raw),
     })
 }
@@ -89,6 +88,7 @@ proptest! {
 
 fn simple() -> Occurrence<'static> {
     Occurrence {
+        origin: None,
         tenant: "acme".into(),
         fingerprint: Fingerprint::from_bits(1),
         ts: EventTime(0),
