@@ -5,7 +5,7 @@
 mod scenarios_runners;
 
 use floodmark_testkit::scenario::Runner;
-use scenarios_runners::{Level, Plan, embedded, graph, pure, services};
+use scenarios_runners::{Level, Plan, embedded, graph, pure, services, simulation};
 
 /// Kills after so many records, which leave something else each time.
 fn kills(records: usize) -> impl Iterator<Item = Plan> {
@@ -60,4 +60,9 @@ fn every_scenario_passes_through_real_services() {
     let mut level = Level::new("services", Runner::Kafka);
     level.run(2, &[Plan::AsWritten], services::run);
     level.finish();
+}
+
+#[test]
+fn simulation_whatever_happens_the_oracle_is_right() {
+    simulation::run_in_one_thread(simulation::seeds(400), 2);
 }

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex};
 /// Runs a scenario, and says what differs from what it expects.
 pub(crate) fn run(scenario: &Scenario, plan: Plan, workers: usize) -> Result<(), String> {
     let steps = scenario.steps(FingerprintLabels::Given);
-    let stored = Stored::new(scenario, workers);
+    let stored = Stored::new(scenario);
     let mut graph = Graph { decoder: stored.decoder(), stored, workers, running: None };
     let actual = take_steps(scenario, &steps, plan, &mut graph);
     scenario.compare(&Labels::given(scenario), &actual)
@@ -178,7 +178,7 @@ const AT_ONCE: Survives = Survives::EVERYTHING;
 
 impl Place for Graph {
     fn start(&mut self, log: &Log) {
-        let process = self.stored.start(log);
+        let process = self.stored.start(log, self.workers);
         let progress = Arc::clone(&process.recovered.progress);
         let clock = Arc::new(HandClock(AtomicI64::new(1_000_000)));
         let ((to_rows, rows), (to_due, due), (to_closings, closings)) = (unbounded(), unbounded(), unbounded());

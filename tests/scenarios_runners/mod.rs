@@ -16,6 +16,7 @@ mod place;
 pub(crate) mod pure;
 mod report;
 pub(crate) mod services;
+pub(crate) mod simulation;
 mod stored;
 
 pub(crate) use place::Plan;

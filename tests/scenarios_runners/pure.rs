@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Runs a scenario, and says what differs from what it expects.
 pub(crate) fn run(scenario: &Scenario, plan: Plan) -> Result<(), String> {
     let steps = scenario.steps(FingerprintLabels::Given);
-    let stored = Stored::new(scenario, 1);
+    let stored = Stored::new(scenario);
     let mut pure = Pure { decoder: stored.decoder(), stored, worker: None };
     let actual = take_steps(scenario, &steps, plan, &mut pure);
     scenario.compare(&Labels::given(scenario), &actual)
@@ -116,7 +116,7 @@ impl Pure {
 
 impl Place for Pure {
     fn start(&mut self, log: &Log) {
-        let process = self.stored.start(log);
+        let process = self.stored.start(log, 1);
         let progress = Arc::clone(&process.recovered.progress);
         let mut judge = Judge::new(&JudgeSettings {
             rules: self.stored.rules().iter().map(JudgedRule::from).collect(),

@@ -16,14 +16,14 @@ use floodmark::pipeline::tenants::Tenants;
 use floodmark::recovery::{Recovered, Recovery};
 use floodmark_dataflow::message::{Answer, Closing, Due, Event, PartitionUpdate, Question, Reading, WindowKey};
 use floodmark_dataflow::progress::Cut;
-use floodmark_model::incident::{IncidentRow, JudgedIncident, Status};
-use floodmark_model::progress::PartitionKey;
+use floodmark_model::incident::{ClosedWindow, IncidentRow, JudgedIncident, Status};
+use floodmark_model::progress::{PartitionKey, Progress, Tallies};
 use floodmark_model::{EventTime, Fingerprint, Identity, IncidentKey, IncidentKind, Rule, Window};
 use floodmark_sinks::rows::decode_occurrences;
 use floodmark_sinks::sqlite::SqliteStore;
 use floodmark_sinks::{Generation, IncidentStore, OccurrenceStore, Selection};
 use floodmark_testkit::scenario::{Actual, ActualIncident, ActualTotal, Counters, Record, Scenario};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
@@ -38,6 +38,10 @@ pub(crate) fn max_fingerprints(scenario: &Scenario) -> u32 {
 
 /// The configuration of a scenario: the defaults, whatever the environment says.
 pub(crate) fn config(scenario: &Scenario, workers: usize) -> Arc<Config> {
+    config_of(vec![scenario.params.rule()], max_fingerprints(scenario), workers)
+}
+
+fn config_of(rules: Vec<Rule>, max_fingerprints: u32, workers: usize) -> Arc<Config> {
     Arc::new(Config {
         pipeline: "scenario".into(),
         workers,
@@ -53,8 +57,8 @@ pub(crate) fn config(scenario: &Scenario, workers: usize) -> Arc<Config> {
         clickhouse: Secret::new(""),
         redis: None,
         time: TimeConfig::default(),
-        limits: LimitsConfig { max_fingerprints: max_fingerprints(scenario), ..LimitsConfig::default() },
-        rules: vec![scenario.params.rule()],
+        limits: LimitsConfig { max_fingerprints, ..LimitsConfig::default() },
+        rules,
         store_unmatched: false,
         reconcile_every_ms: 0,
         mapping: None,
@@ -68,6 +72,8 @@ pub(crate) struct Stored {
     config: Arc<Config>,
     /// Of each distinct occurrence, whether its time was missing and whether it was clamped.
     flags: BTreeMap<Identity, (bool, bool)>,
+    /// The greatest event time of all rows.
+    last_event_time: Option<EventTime>,
 }
 
 /// What a process knows from its start on.
@@ -86,12 +92,18 @@ pub(crate) struct Process {
 
 impl Stored {
     /// Empty stores for the processes of a scenario.
-    pub(crate) fn new(scenario: &Scenario, workers: usize) -> Self {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        Self::for_rules(&[scenario.params.rule()], max_fingerprints(scenario))
+    }
+
+    /// Empty stores for processes with these rules.
+    pub(crate) fn for_rules(rules: &[Rule], max_fingerprints: u32) -> Self {
         Self {
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
             store: SqliteStore::open_in_memory().unwrap(),
-            config: config(scenario, workers),
+            config: config_of(rules.to_vec(), max_fingerprints, 1),
             flags: BTreeMap::new(),
+            last_event_time: None,
         }
     }
 
@@ -116,7 +128,7 @@ impl Stored {
     }
 
     /// Takes the pipeline over, and reads what is stored.
-    pub(crate) fn start(&self, log: &Log) -> Process {
+    pub(crate) fn start(&self, log: &Log, workers: usize) -> Process {
         let persist = Persist { health: Arc::default(), metrics: Arc::default(), stop: Stop::default() };
         let recovery = Recovery { occurrences: &self.store, incidents: &self.store, persist: &persist };
         let limits = &self.config.limits;
@@ -142,7 +154,7 @@ impl Stored {
                 .expect("as above");
             recovered
         });
-        let pending = Pending::new(self.config.workers, &recovered.progress);
+        let pending = Pending::new(workers, &recovered.progress);
         Process { intake, recovered, loaded, pending, withheld: Vec::new() }
     }
 
@@ -152,6 +164,7 @@ impl Stored {
         for row in blocks.iter().flat_map(|block| decode_occurrences(block.occurrences.bytes())) {
             let row = row.unwrap();
             self.flags.insert(row.identity, (row.ts_missing, row.ts_clamped));
+            self.last_event_time = self.last_event_time.max(Some(row.ts));
         }
         self.wait(self.store.insert(&blocks));
     }
@@ -166,7 +179,7 @@ impl Stored {
         let crowds = due.iter().filter_map(|due| match due {
             Due::Crowd { key, panes } => {
                 let tenant = process.intake.tenants.name(key.tenant);
-                Some(crowd_incident(&self.config.rules[0], tenant, key, *panes))
+                Some(crowd_incident(&self.config.rules[usize::from(key.rule.0)], tenant, key, *panes))
             }
             Due::Rows(_) | Due::Mark { .. } => None,
         });
@@ -179,6 +192,9 @@ impl Stored {
             message: None,
         });
         let rows: Vec<_> = rows.chain(crowds).collect();
+        if rows.is_empty() {
+            return;
+        }
         self.wait(self.store.write_incidents(process.generation(), &rows));
     }
 
@@ -189,20 +205,34 @@ impl Stored {
 
     /// Does what closings ask for; gives the closed times.
     pub(crate) fn close(&self, process: &Process, closings: &[Closing]) -> Vec<ToCommit> {
-        let (rule, generation) = (&self.config.rules[0], process.generation());
-        let mut closed = Vec::new();
+        let (mut keys, mut closed) = (BTreeSet::new(), Vec::new());
         for closing in closings {
             match closing {
                 // Samples are nothing that a scenario looks at, and rows are written in order.
                 Closing::Refresh(_) | Closing::After { .. } => {}
-                Closing::Close(key) => {
-                    let windows = self.wait(closed_windows(&self.store, rule, &[self.incident(process, key)]));
-                    self.wait(self.store.close_incidents(generation, &windows, false));
-                }
+                Closing::Close(key) => _ = keys.insert(*key),
                 Closing::ClosedTo { worker, time } => closed.push(ToCommit::Closed { worker: *worker, time: *time }),
             }
         }
+        self.write_closed(process, &self.closed_windows(process, &keys));
         closed
+    }
+
+    /// What rows say of windows that have closed.
+    pub(crate) fn closed_windows(&self, process: &Process, keys: &BTreeSet<WindowKey>) -> Vec<ClosedWindow> {
+        let of_rule = |(index, rule): (usize, &Rule)| {
+            let of_rule = keys.iter().filter(|key| usize::from(key.rule.0) == index);
+            let keys: Vec<_> = of_rule.map(|key| self.incident(process, key)).collect();
+            if keys.is_empty() { Vec::new() } else { self.wait(closed_windows(&self.store, rule, &keys)) }
+        };
+        self.config.rules.iter().enumerate().flat_map(of_rule).collect()
+    }
+
+    /// Writes it to their incidents.
+    pub(crate) fn write_closed(&self, process: &Process, windows: &[ClosedWindow]) {
+        if !windows.is_empty() {
+            self.wait(self.store.close_incidents(process.generation(), windows, false));
+        }
     }
 
     /// Writes progress down.
@@ -215,13 +245,22 @@ impl Stored {
 
     /// The next offset that is committed for a partition.
     pub(crate) fn next_offset(&self, key: PartitionKey) -> i64 {
-        let progress = self.wait(self.store.progress());
-        progress.partitions.get(&key).map_or(0, |stored| stored.next_offset)
+        self.progress().partitions.get(&key).map_or(0, |stored| stored.next_offset)
     }
 
     /// The time up to which all closing is stored.
     pub(crate) fn closed(&self) -> Option<EventTime> {
-        self.wait(self.store.progress()).closed
+        self.progress().closed
+    }
+
+    /// What is committed.
+    pub(crate) fn progress(&self) -> Progress {
+        self.wait(self.store.progress())
+    }
+
+    /// The greatest event time of all rows.
+    pub(crate) fn last_event_time(&self) -> Option<EventTime> {
+        self.last_event_time
     }
 
     /// The first time that counts as closed once `time` has passed.
@@ -231,11 +270,30 @@ impl Stored {
 
     /// What stands.
     pub(crate) fn actual(&self) -> Actual {
-        let mut actual = self.wait(actual_of(&self.store, &self.config.rules[0]));
+        self.actual_of_rule(&self.config.rules[0])
+    }
+
+    /// What stands of one rule.
+    pub(crate) fn actual_of_rule(&self, rule: &Rule) -> Actual {
+        let mut actual = self.wait(actual_of(&self.store, rule));
         let flagged = |of: fn(&(bool, bool)) -> bool| self.flags.values().filter(|flags| of(flags)).count() as u64;
         actual.counters.ts_missing = flagged(|(missing, _)| *missing);
         actual.counters.ts_clamped = flagged(|(_, clamped)| *clamped);
         actual
+    }
+
+    /// All rows of bursts of one rule, whether they stand or not.
+    pub(crate) fn rows_of_rule(&self, rule: &Rule) -> Vec<IncidentRow> {
+        let mut rows = self.wait(self.store.incidents(&Selection::default()));
+        rows.retain(|row| row.rule == rule.name && row.kind == IncidentKind::Burst.name());
+        rows
+    }
+
+    /// What became of the records, as committed.
+    pub(crate) fn tallies(&self) -> Tallies {
+        let mut all = Tallies::default();
+        self.progress().partitions.values().for_each(|partition| all += partition.tallies);
+        all
     }
 
     fn incident(&self, process: &Process, key: &WindowKey) -> IncidentKey {
@@ -291,7 +349,8 @@ impl Process {
 /// Incidents, totals and tallies of a store. It is asked for no flags: what they count is told apart by each level.
 pub(crate) async fn actual_of(store: &SqliteStore, rule: &Rule) -> Result<Actual, floodmark_sinks::StoreError> {
     let everything = Selection::default();
-    let rows = store.incidents(&everything).await?;
+    let mut rows = store.incidents(&everything).await?;
+    rows.retain(|row| row.rule == rule.name);
     let starts: BTreeMap<&str, EventTime> = rows.iter().map(|row| (&*row.id, row.window_start)).collect();
     let live = |row: &&IncidentRow| matches!(row.status, Status::Open | Status::Closed);
     let of_kind = |kind: IncidentKind| rows.iter().filter(live).filter(move |row| row.kind == kind.name());

@@ -54,6 +54,10 @@ pub struct Params {
     pub threshold: Option<u32>,
     /// W-3 on or off.
     pub straddle: Option<bool>,
+    /// Length of a window.
+    pub window: Option<i64>,
+    /// B of W-3.
+    pub buckets: Option<u16>,
     /// Cap of fingerprints for each (rule, tenant, window), W-12; no limit by default.
     pub max_fingerprints: Option<usize>,
     /// L of section 5.
@@ -86,6 +90,8 @@ impl Params {
         Rule {
             threshold: self.threshold.unwrap_or(default.threshold),
             straddle: self.straddle.unwrap_or(default.straddle),
+            window_ms: self.window.unwrap_or(default.window_ms),
+            buckets: self.buckets.unwrap_or(default.buckets),
             ..default
         }
     }
