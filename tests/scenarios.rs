@@ -66,3 +66,8 @@ fn every_scenario_passes_through_real_services() {
 fn simulation_whatever_happens_the_oracle_is_right() {
     simulation::run_in_one_thread(simulation::seeds(400), 2);
 }
+
+#[test]
+fn simulation_whatever_happens_to_the_timely_graph_the_oracle_is_right() {
+    simulation::run_in_threads(simulation::seeds(30), 2);
+}

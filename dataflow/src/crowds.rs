@@ -3,8 +3,9 @@
 //! # Semantics
 //!
 //! What the judges say is exchanged by (rule, window, tenant). An incident leaves in the activation that saw the pane
-//! which was one too many, at the epoch of what the judge said.
+//! which was one too many, at the epoch of what the judge said. A window is forgotten once every judge has closed it.
 
+use crate::egress::is_over;
 use crate::epoch::Epoch;
 use crate::message::{Crowd, Due};
 use crate::progress::WorkerProgress;
@@ -23,17 +24,20 @@ pub(crate) fn crowds<'scope>(
 ) -> Stream<'scope, Epoch, Vec<Due>> {
     let mut crowds = Crowds::new(max_fingerprints);
     let by_window = Exchange::new(|crowd: &Crowd| crowd.key.route());
-    said.unary::<CapacityContainerBuilder<Vec<Due>>, _, _, _>(by_window, "Crowds", move |_, _| {
-        move |input, output| {
-            if let Some(watermark) = progress.merged_watermark() {
-                crowds.forget(watermark);
-            }
+    said.unary_frontier::<CapacityContainerBuilder<Vec<Due>>, _, _, _>(by_window, "Crowds", move |_, _| {
+        let mut passed = None;
+        move |(input, frontier), output| {
             input.for_each(|capability, said| {
                 let loud = said
                     .drain(..)
                     .filter_map(|crowd| crowds.add(&crowd).map(|panes| Due::Crowd { key: crowd.key, panes }));
                 output.session(&capability).give_iterator(loud);
             });
+            // Judges are not equally far: one may still tell of windows that another has closed.
+            if let Some((_, watermark)) = passed.take_if(|(epoch, _)| is_over(frontier, *epoch)) {
+                crowds.forget(watermark);
+            }
+            passed = passed.or_else(|| progress.passed());
         }
     })
 }

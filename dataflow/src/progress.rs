@@ -21,6 +21,8 @@ pub struct Cut {
 pub struct WorkerProgress {
     cuts: RefCell<VecDeque<Cut>>,
     merged: Cell<Option<EventTime>>,
+    /// The greatest epoch that the judge had seen with it.
+    seen: Cell<Epoch>,
 }
 
 impl WorkerProgress {
@@ -30,8 +32,14 @@ impl WorkerProgress {
         self.merged.get()
     }
 
-    pub(crate) fn set_merged_watermark(&self, merged: Option<EventTime>) {
+    pub(crate) fn set_merged_watermark(&self, merged: Option<EventTime>, seen: Epoch) {
         self.merged.set(merged);
+        self.seen.set(seen);
+    }
+
+    /// The merged watermark, and an epoch: every judge that has seen it in whole has this watermark at least.
+    pub(crate) fn passed(&self) -> Option<(Epoch, EventTime)> {
+        self.merged.get().map(|merged| (self.seen.get(), merged))
     }
 
     pub(crate) fn push(&self, cut: Cut) {

@@ -223,14 +223,13 @@ pub(crate) fn window_judge<'scope>(
                 if watermark.is_live() {
                     judge.advance(merged, seen, &mut |row| due.give(row));
                 }
+                // Before anything is freed.
+                let mut crowds = crowds_out.session(&*crowds_at);
+                judge.tell(|crowd| crowds.give(crowd));
                 if judge.is_waiting() {
                     let mut closings = closings_out.session(&*closings_at);
                     judge.release(is_acknowledged, &mut |row| due.give(row), &mut |closing| closings.give(closing));
                 }
-            }
-            {
-                let mut crowds = crowds_out.session(&*crowds_at);
-                judge.tell(|crowd| crowds.give(crowd));
             }
             while let Some(question) = judge.ask(is_acknowledged) {
                 questions.ask(question);
@@ -241,7 +240,7 @@ pub(crate) fn window_judge<'scope>(
                 capability.downgrade(&open.max(*capability.time()));
             }
             crowds_at.downgrade(&frontier);
-            progress.set_merged_watermark(merged);
+            progress.set_merged_watermark(merged, seen);
             if shown != seen {
                 shown = seen;
                 gauges.show(&judge, merged);

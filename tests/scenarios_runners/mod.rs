@@ -7,7 +7,7 @@
 //! | embedded | the whole pipeline with one SQLite file as both stores | `embedded` |
 //! | services | the binary with Kafka, Postgres and ClickHouse | `services` |
 //!
-//! `place` takes the steps of a scenario to any of them, as written or with more kills and cuts; `report` says which
+//! `simulation` draws runs from seeds, for the first two of them. `place` takes the steps of a scenario to any of them, as written or with more kills and cuts; `report` says which
 //! scenarios a level runs, and collects what fails.
 
 pub(crate) mod embedded;
@@ -18,6 +18,7 @@ mod report;
 pub(crate) mod services;
 pub(crate) mod simulation;
 mod stored;
+mod timely;
 
 pub(crate) use place::Plan;
 pub(crate) use report::Level;

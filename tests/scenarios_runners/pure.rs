@@ -2,7 +2,6 @@
 
 use super::place::{Log, Place, Plan, Survives, take_steps};
 use super::stored::{IDLE, Process, Stored};
-use floodmark::input::decode::Decoder;
 use floodmark::pipeline::budget::Admitted;
 use floodmark::pipeline::intake::Intake;
 use floodmark_dataflow::message::{Batch, Control, Due};
@@ -19,14 +18,13 @@ use std::sync::Arc;
 pub(crate) fn run(scenario: &Scenario, plan: Plan) -> Result<(), String> {
     let steps = scenario.steps(FingerprintLabels::Given);
     let stored = Stored::new(scenario);
-    let mut pure = Pure { decoder: stored.decoder(), stored, worker: None };
+    let mut pure = Pure { stored, worker: None };
     let actual = take_steps(scenario, &steps, plan, &mut pure);
     scenario.compare(&Labels::given(scenario), &actual)
 }
 
 struct Pure {
     stored: Stored,
-    decoder: Decoder,
     worker: Option<Worker>,
 }
 
@@ -46,9 +44,9 @@ struct Worker {
 }
 
 impl Worker {
-    fn read(&mut self, decoder: &Decoder, record: &Record) {
+    fn read(&mut self, stored: &Stored, record: &Record) {
         let raw = record.as_raw();
-        self.intake.record(raw, record.at.offset + 1, decoder.decode(raw));
+        self.intake.record(raw, record.at.offset + 1, stored.decoder().decode(raw));
     }
 
     /// What was read goes through the judge: the end of a batch, and of its epoch.
@@ -144,14 +142,14 @@ impl Place for Pure {
         worker.hand_over();
         for record in &log.records {
             if !worker.process.covers(record) {
-                worker.read(&self.decoder, record);
+                worker.read(&self.stored, record);
             }
         }
         self.worker = Some(worker);
     }
 
     fn read(&mut self, record: &Record) {
-        self.worker.as_mut().expect("started").read(&self.decoder, record);
+        self.worker.as_mut().expect("started").read(&self.stored, record);
     }
 
     fn read_again(&mut self, record: &Record) {

@@ -59,7 +59,7 @@ impl Services {
              [kafka]\nbrokers = \"{}\"\ntopic = \"{}\"\ngroup = \"{}\"\n\
              [time]\nidle_after = \"10m\"\n\
              [limits]\nmax_fingerprints = {}\n\
-             [[rules]]\nthreshold = {}\nstraddle = {}\n",
+             [[rules]]\nthreshold = {}\nstraddle = {}\nwindow = \"{}ms\"\nstraddle_buckets = {}\n",
             postgres.url(),
             clickhouse.url(),
             topic.brokers(),
@@ -68,6 +68,8 @@ impl Services {
             max_fingerprints(scenario),
             rule.threshold,
             rule.straddle,
+            rule.window_ms,
+            rule.buckets,
         );
         Self {
             installation: Installation::new(env!("CARGO_BIN_EXE_floodmark"), &configuration),

@@ -19,6 +19,7 @@ mod failure;
 mod lanes;
 mod one_thread;
 mod random;
+mod threads;
 mod world;
 
 use check::check;
@@ -46,6 +47,14 @@ pub(crate) fn seeds(count: u64) -> Range<u64> {
 /// A seed fails: the message shows the first one.
 pub(crate) fn run_in_one_thread(seeds: Range<u64>, at_once: usize) {
     run_all::<one_thread::OneThread>(seeds, at_once);
+}
+
+/// Runs the seeds with the timely graph.
+///
+/// # Panics
+/// As [`run_in_one_thread`].
+pub(crate) fn run_in_threads(seeds: Range<u64>, at_once: usize) {
+    run_all::<threads::Threads>(seeds, at_once);
 }
 
 fn run_all<E: Engine>(seeds: Range<u64>, at_once: usize) {
@@ -90,7 +99,8 @@ fn run_one<E: Engine>(run: &Run) -> Result<Figures, String> {
 
 /// The records of a run, as a scenario makes them.
 fn records(run: &Run) -> Vec<Record> {
-    let scenario = Scenario::parse(failure::NAME, &failure::scenario(run, None)).expect("a run draws what can be written");
+    let scenario =
+        Scenario::parse(failure::NAME, &failure::scenario(run, None)).expect("a run draws what can be written");
     let records = scenario.steps(FingerprintLabels::Given).into_iter().filter_map(|step| match step {
         Step::Record(record) => Some(record),
         _ => None,

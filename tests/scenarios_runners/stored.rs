@@ -70,6 +70,7 @@ pub(crate) struct Stored {
     runtime: Runtime,
     store: SqliteStore,
     config: Arc<Config>,
+    decoder: Decoder,
     /// Of each distinct occurrence, whether its time was missing and whether it was clamped.
     flags: BTreeMap<Identity, (bool, bool)>,
     /// The greatest event time of all rows.
@@ -98,18 +99,20 @@ impl Stored {
 
     /// Empty stores for processes with these rules.
     pub(crate) fn for_rules(rules: &[Rule], max_fingerprints: u32) -> Self {
+        let config = config_of(rules.to_vec(), max_fingerprints, 1);
         Self {
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
             store: SqliteStore::open_in_memory().unwrap(),
-            config: config_of(rules.to_vec(), max_fingerprints, 1),
+            decoder: Decoder::json(&config),
+            config,
             flags: BTreeMap::new(),
             last_event_time: None,
         }
     }
 
     /// How records are read.
-    pub(crate) fn decoder(&self) -> Decoder {
-        Decoder::json(&self.config)
+    pub(crate) fn decoder(&self) -> &Decoder {
+        &self.decoder
     }
 
     /// The rules.

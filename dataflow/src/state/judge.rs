@@ -3,7 +3,8 @@
 //! # Invariants
 //!
 //! - What becomes due is emitted by the call that saw the occurrence (W-5), together with what it supersedes (W-7), and
-//!   once (W-6): a pane remembers its row, and a start is told what is stored.
+//!   once (W-6): a pane remembers its row, and a start is told what is stored. Until it has been told all, and every
+//!   source has spoken, a judge only counts: what it does not know yet may stand for what it sees.
 //! - A window is closed when the watermark has reached its end (Q50), also when it never had a pane; what arrives for
 //!   it then is late (T-7), whether or not its panes are still held.
 //! - The panes of a window are held until the window after it has closed (Q47), and are then dropped at once. A late
@@ -23,6 +24,7 @@ pub use crate::state::rule_windows::{JudgedRule, JudgedVersion};
 use crate::state::stretch::Stretch;
 use floodmark_model::rule::RuleIndex;
 use floodmark_model::{Detection, EventTime, Verdict, Window};
+use std::collections::BTreeMap;
 
 /// What a judge is told at its start.
 #[derive(Clone, Debug)]
@@ -77,6 +79,8 @@ pub struct Judge {
     closed: Option<EventTime>,
     reached: Option<EventTime>,
     live: bool,
+    /// What came late before all was loaded: whether it has a row is known only then. With the least epoch of each.
+    early: BTreeMap<WindowKey, u64>,
     /// The greatest epoch seen.
     seen: u64,
     /// Panes of open windows, and what those windows weigh.
@@ -108,6 +112,7 @@ impl Judge {
             closed: settings.closed,
             reached: settings.start,
             live: false,
+            early: BTreeMap::new(),
             seen: 0,
             held: 0,
             closings: Closings::default(),
@@ -152,7 +157,9 @@ impl Judge {
             Counted::Refused => self.refused += 1,
             Counted::Counted { added, is_due, .. } => {
                 self.held += added;
-                if is_due {
+                if is_due && !self.live {
+                    rule.note_crossing(place, event);
+                } else if is_due {
                     let rows = rule.judge_from(place, &event.key(), None, event.ts);
                     self.emit(rows, epoch, due);
                 }
@@ -179,9 +186,16 @@ impl Judge {
             self.late_keys.add((event.rule, key), start, event.ts, seen, epoch);
             return;
         };
+        let window = WindowKey { rule: event.rule, window_start: start, pane: key };
+        if !self.live {
+            self.early.entry(window).and_modify(|since| *since = epoch.min(*since)).or_insert(epoch);
+            if is_due {
+                rule.note_crossing(place, event);
+            }
+            return;
+        }
         if has_row {
-            let key = WindowKey { rule: event.rule, window_start: start, pane: key };
-            self.closings.close_late(seen, key, epoch);
+            self.closings.close_late(seen, window, epoch);
         }
         if is_due && start >= memory {
             let rows = rule.judge_from(place, &key, None, event.ts);
@@ -211,21 +225,34 @@ impl Judge {
 
     /// Occurrences counted before the start: judged once all of them are there.
     fn loaded(&mut self, event: &Event) {
+        let place = self.hold_loaded(event);
         let rule = &mut self.rules[usize::from(event.rule.0)];
-        let place = rule.hold(rule.window(event.ts).start, self.seed, false);
         let may_create = self.held < self.max_panes && rule.has_room(place, event.tenant);
-        self.held += rule.load(place, event, may_create);
+        let added = rule.load(place, event, may_create);
+        if !rule.windows[place].is_closed {
+            self.held += added;
+        }
     }
 
     /// A row stored before the start.
     fn stored(&mut self, event: &Event, verdict: Verdict, detection: Detection) {
-        let rule = &mut self.rules[usize::from(event.rule.0)];
-        if event.ts < rule.known_from() {
+        if event.ts < self.rules[usize::from(event.rule.0)].known_from() {
             // Another rule has longer windows.
             return;
         }
-        let place = rule.hold(event.ts, self.seed, false);
-        self.held += rule.load_row(place, &event.key(), verdict, detection);
+        let place = self.hold_loaded(event);
+        let rule = &mut self.rules[usize::from(event.rule.0)];
+        let added = rule.load_row(place, &event.key(), verdict, detection);
+        if !rule.windows[place].is_closed {
+            self.held += added;
+        }
+    }
+
+    /// Where the window of something loaded is held.
+    fn hold_loaded(&mut self, event: &Event) -> usize {
+        let rule = &mut self.rules[usize::from(event.rule.0)];
+        let window = rule.window(event.ts);
+        rule.hold(window.start, self.seed, self.reached.is_some_and(|reached| window.is_closed_at(reached)))
     }
 
     /// The merged watermark stands at `watermark`, and every source has spoken: closes what it has passed. The first
@@ -235,9 +262,14 @@ impl Judge {
         if !self.live {
             self.live = true;
             self.judge_loaded(due);
+            for (window, since) in std::mem::take(&mut self.early) {
+                if self.rules[usize::from(window.rule.0)].has_row(&window) {
+                    self.closings.close_late(self.seen, window, since);
+                }
+            }
             // What was closed before the start, and may not be stored.
             if let Some(reached) = self.reached {
-                self.close(reached);
+                self.close(reached, true);
             }
         }
         let Some(watermark) = watermark.filter(|watermark| self.reached.is_none_or(|reached| *watermark > reached))
@@ -248,13 +280,13 @@ impl Judge {
         let passes_an_end =
             self.rules.iter().any(|rule| before.is_none_or(|before| rule.window(before) != rule.window(watermark)));
         if passes_an_end {
-            self.close(watermark);
+            self.close(watermark, false);
         }
     }
 
     fn judge_loaded(&mut self, due: &mut impl FnMut(Due)) {
         for (index, rule) in self.rules.iter_mut().enumerate() {
-            rule.judge_loaded(|row| due(Due::Rows(vec![row])));
+            rule.judge_loaded(|rows| due(Due::Rows(rows)));
             for held in &rule.windows {
                 let key = |pane| WindowKey { rule: RuleIndex(index as u16), window_start: held.start, pane };
                 held.rows.iter().for_each(|pane| self.closings.refresh(self.seen, key(*pane)));
@@ -262,7 +294,8 @@ impl Judge {
         }
     }
 
-    fn close(&mut self, watermark: EventTime) {
+    /// Closes the windows that the watermark has passed; at the start also those that it had passed before.
+    fn close(&mut self, watermark: EventTime, is_start: bool) {
         let seen = self.seen;
         for (index, rule) in self.rules.iter_mut().enumerate() {
             let index = RuleIndex(index as u16);
@@ -270,11 +303,12 @@ impl Judge {
                 let follows_refused = rule.follows_refused(place);
                 let window = rule.window(rule.windows[place].start);
                 let held = &mut rule.windows[place];
-                if held.is_closed || !window.is_closed_at(watermark) {
+                if (held.is_closed && !is_start) || !window.is_closed_at(watermark) {
                     continue;
                 }
-                held.is_closed = true;
-                self.held -= held.weight();
+                if !std::mem::replace(&mut held.is_closed, true) {
+                    self.held -= held.weight();
+                }
                 let rows = std::mem::take(&mut held.rows);
                 if self.closed.is_some_and(|closed| window.is_closed_at(closed)) {
                     continue;
@@ -417,7 +451,8 @@ impl Judge {
     /// The least epoch that must stay open: what was read in it is not judged, or its totals not read.
     #[must_use]
     pub fn oldest_epoch(&self) -> Option<u64> {
-        [self.late_keys.oldest_epoch(), self.closings.oldest_epoch()].into_iter().flatten().min()
+        let early = self.early.values().copied().min();
+        [self.late_keys.oldest_epoch(), self.closings.oldest_epoch(), early].into_iter().flatten().min()
     }
 
     /// Whether closings wait for the occurrence store.

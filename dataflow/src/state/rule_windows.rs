@@ -145,6 +145,8 @@ pub(super) struct RuleWindows {
     /// Where the last occurrence's window was found: the next one is most often in the same.
     recent: usize,
     known_from: EventTime,
+    /// Event times of what became due before all was loaded.
+    crossings: BTreeMap<(EventTime, PaneKey), EventTime>,
 }
 
 impl RuleWindows {
@@ -155,7 +157,8 @@ impl RuleWindows {
         let thresholds = rule.versions.iter().map(|version| version.terms.threshold);
         let greatest = overrides.chain(thresholds).max().unwrap_or(1);
         let layout = PaneLayout::new(rule.grid.buckets, greatest);
-        Self { index, rule: rule.clone(), layout, max_fingerprints, windows: Vec::new(), recent: 0, known_from }
+        let (rule, windows, crossings) = (rule.clone(), Vec::new(), BTreeMap::new());
+        Self { index, rule, layout, max_fingerprints, windows, recent: 0, known_from, crossings }
     }
 
     pub(super) fn grid(&self) -> Grid {
@@ -193,6 +196,13 @@ impl RuleWindows {
             self.recent = self.windows.binary_search_by_key(&start, |held| held.start).ok()?;
         }
         Some(self.recent)
+    }
+
+    /// Whether a pane that is held has a row.
+    pub(super) fn has_row(&mut self, window: &WindowKey) -> bool {
+        let place = self.find(window.window_start);
+        let pane = place.and_then(|place| self.windows[place].panes.get(&window.pane));
+        pane.is_some_and(|pane| pane.detection().is_some())
     }
 
     /// The window at which the next event most likely looks.
@@ -303,19 +313,28 @@ impl RuleWindows {
         held.weight() - before
     }
 
-    /// Judges every pane, from the left to the right, and gives the rows that differ from what is stored.
-    pub(super) fn judge_loaded(&mut self, mut emit: impl FnMut(JudgedRow)) {
+    /// Notes that an occurrence made its window due, which is judged once all is loaded.
+    pub(super) fn note_crossing(&mut self, place: usize, event: &Event) {
+        self.crossings.entry((self.windows[place].start, event.key())).or_insert(event.ts);
+    }
+
+    /// Judges every pane, from the left to the right, and gives the rows of each key that differ from what is stored.
+    pub(super) fn judge_loaded(&mut self, mut emit: impl FnMut(Vec<JudgedRow>)) {
+        let crossings = std::mem::take(&mut self.crossings);
+        let mut rows = BTreeMap::<PaneKey, Vec<JudgedRow>>::new();
         for place in 0..self.windows.len() {
+            let start = self.windows[place].start;
             let mut keys = Vec::with_capacity(self.windows[place].panes.len());
             self.windows[place].panes.for_each(|pane| keys.push(pane.key()));
             for key in keys {
                 self.load_hint(place, &key);
-                let ts = self.windows[place].start;
+                let ts = crossings.get(&(start, key)).copied().unwrap_or(start);
                 if let Some((Some(row), _)) = self.judge_one(place, &key, None, ts) {
-                    emit(row);
+                    rows.entry(key).or_default().push(row);
                 }
             }
         }
+        rows.into_values().for_each(&mut emit);
     }
 
     fn load_hint(&mut self, place: usize, key: &PaneKey) {

@@ -71,17 +71,13 @@ fn check_tallies(expected: &Actual, tallies: Tallies, records: usize) -> Result<
 
 /// Q46. The engine counts panes: bugs that are late may have none, so only where nothing was late must every crowd have
 /// its incident. Where panes are short an incident may say so of a window that is no crowd.
-fn check_crowds(
-    run: &Run,
-    rule: &Rule,
-    expected: &Actual,
-    actual: &Actual,
-    figures: Figures,
-) -> Result<(), String> {
+fn check_crowds(run: &Run, rule: &Rule, expected: &Actual, actual: &Actual, figures: Figures) -> Result<(), String> {
     let missing = expected.cardinality.iter().find(|crowd| !actual.cardinality.contains(crowd));
     let extra = actual.cardinality.iter().find(|crowd| !expected.cardinality.contains(crowd));
     match (missing, extra) {
-        (Some(crowd), _) if figures.late == 0 => Err(format!("rule {:?}: no cardinality incident {crowd:?}", rule.name)),
+        (Some(crowd), _) if figures.late == 0 => {
+            Err(format!("rule {:?}: no cardinality incident {crowd:?}", rule.name))
+        }
         (_, Some(crowd)) if run.settings.max_panes.is_none() => {
             Err(format!("rule {:?}: a cardinality incident too many: {crowd:?}", rule.name))
         }

@@ -46,8 +46,8 @@ pub(super) trait Engine: Sized {
     fn held_since(&self) -> Option<EventTime>;
     /// Occurrences that were late, without a pane, and asked for.
     fn figures(&self) -> Figures;
-    /// Lets threads of its own get on with it.
-    fn wait(&self);
+    /// Takes turns until one says that it was the last; `false` when that does not come.
+    fn repeat(what: &str, turn: impl FnMut() -> bool) -> bool;
 }
 
 /// What a start is given.

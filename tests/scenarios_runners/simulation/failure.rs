@@ -48,11 +48,19 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seed = self.drawn.seed;
         writeln!(f, "seed {seed}: {}", self.why)?;
-        writeln!(f, "repeat it: FLOODMARK_SIMULATION_SEEDS={seed}..{} cargo test --test scenarios simulation", seed + 1)?;
+        writeln!(
+            f,
+            "repeat it: FLOODMARK_SIMULATION_SEEDS={seed}..{} cargo test --test scenarios simulation",
+            seed + 1
+        )?;
         writeln!(f, "{:?}", self.drawn.settings)?;
         writeln!(f, "the run as a scenario:\n{}", expected(&self.drawn))?;
         writeln!(f, "the least part of it that fails:\n{}", expected(&self.least))?;
-        self.least.happenings.iter().filter(|one| !matches!(one, Happening::Send(_))).try_for_each(|one| writeln!(f, "  {one:?}"))
+        self.least
+            .happenings
+            .iter()
+            .filter(|one| !matches!(one, Happening::Send(_)))
+            .try_for_each(|one| writeln!(f, "  {one:?}"))
     }
 }
 

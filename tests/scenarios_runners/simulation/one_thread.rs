@@ -20,12 +20,17 @@ use floodmark_testkit::scenario::Record;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+/// Turns after which everything must have settled.
+const TURNS_MAX: usize = 500;
+
 /// All workers of a process.
 pub(super) struct OneThread {
     workers: Vec<Worker>,
     /// From each source to each judge.
     channels: Vec<Vec<VecDeque<(Epoch, Message)>>>,
     crowds: Crowds,
+    /// What they forget when every judge has said all of an epoch.
+    passed: Option<(Epoch, EventTime)>,
     clock_ms: i64,
 }
 
@@ -139,6 +144,16 @@ impl OneThread {
     }
 }
 
+impl OneThread {
+    fn forget_crowds(&mut self, passed: Option<(Epoch, EventTime)>) {
+        let open = self.workers.iter().map(|worker| worker.said).min().unwrap_or(0);
+        if let Some((_, watermark)) = self.passed.take_if(|(epoch, _)| *epoch < open) {
+            self.crowds.forget(watermark);
+        }
+        self.passed = self.passed.or(passed);
+    }
+}
+
 impl Engine for OneThread {
     type Acknowledge = Number;
     type Reply = usize;
@@ -178,7 +193,7 @@ impl Engine for OneThread {
             channels[0][message.route() as usize % peers].push_back((0, message));
         }
         let crowds = Crowds::new(start.stored.max_fingerprints().into());
-        Self { workers: (0..peers).map(worker).collect(), channels, crowds, clock_ms: start.clock_ms }
+        Self { workers: (0..peers).map(worker).collect(), channels, crowds, passed: None, clock_ms: start.clock_ms }
     }
 
     fn read(&mut self, stored: &Stored, record: &Record) {
@@ -262,12 +277,12 @@ impl Engine for OneThread {
         if merged.is_live() {
             judge.advance(watermark, *seen, &mut |new| due.push(*open, new));
         }
+        let mut said = Vec::new();
+        judge.tell(|crowd| said.push(crowd));
         if judge.is_waiting() {
             let close = &mut |closing| closings.push(*open, closing);
             judge.release(is_acknowledged, &mut |new| due.push(*open, new), close);
         }
-        let mut said = Vec::new();
-        judge.tell(|crowd| said.push(crowd));
         while let Some(question) = judge.ask(is_acknowledged) {
             questions.push(question);
         }
@@ -275,11 +290,10 @@ impl Engine for OneThread {
         *open = oldest.max(*open);
         let worker = &mut self.workers[to];
         worker.watermark = watermark;
+        let passed = watermark.map(|watermark| (worker.seen, watermark));
         let said_at = std::mem::replace(&mut worker.said, messages_open);
-        if let Some(watermark) = watermark {
-            self.crowds.forget(watermark);
-        }
         said.iter().for_each(|crowd| self.crowd(said_at, crowd));
+        self.forget_crowds(passed);
     }
 
     fn depart(&mut self, lanes: &mut Lanes<Number, usize>) {
@@ -337,5 +351,7 @@ impl Engine for OneThread {
         all
     }
 
-    fn wait(&self) {}
+    fn repeat(_: &str, mut turn: impl FnMut() -> bool) -> bool {
+        (0..TURNS_MAX).any(|_| turn())
+    }
 }

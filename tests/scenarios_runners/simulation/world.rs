@@ -8,12 +8,9 @@ use crate::scenarios_runners::place::Log;
 use crate::scenarios_runners::stored::{Process, Stored};
 use floodmark::pipeline::budget::Admitted;
 use floodmark_dataflow::epoch::EPOCH_MS;
-use floodmark_model::progress::PartitionKey;
 use floodmark_model::TopicId;
+use floodmark_model::progress::PartitionKey;
 use floodmark_testkit::scenario::Record;
-
-/// Rounds in which everything must have settled.
-const ROUNDS_MAX: usize = 2_000;
 
 /// The log, the stores, and the process of the moment.
 pub(super) struct World<'a, E: Engine> {
@@ -57,8 +54,7 @@ impl<'a, E: Engine> World<'a, E> {
         let clock_ms = 1_000_000;
         let workers = run.settings.workers;
         let process = stored.start(&log, workers);
-        let start =
-            Start { settings: &run.settings, stored: &stored, process: &process, log: &log, workers, clock_ms };
+        let start = Start { settings: &run.settings, stored: &stored, process: &process, log: &log, workers, clock_ms };
         let engine = E::start(&start);
         let lanes = Lanes::new(&process, stored.rules());
         let positions = vec![0; run.settings.partitions as usize];
@@ -222,18 +218,20 @@ impl<'a, E: Engine> World<'a, E> {
             self.engine.reply(reply, answer);
         }
         self.commit(Call::Succeeds);
-        self.engine.wait();
         Ok(())
     }
 
     fn rounds(&mut self, what: &str, is_done: impl Fn(&Self) -> bool) -> Result<(), String> {
-        for _ in 0..ROUNDS_MAX {
+        let mut failure = Ok(());
+        let has_come = E::repeat(what, || {
             if is_done(self) {
-                return Ok(());
+                return true;
             }
-            self.round()?;
-        }
-        Err(format!("{what} does not come: {:?}, {:?}", self.stored.progress(), self.figures()))
+            failure = self.round();
+            failure.is_err()
+        });
+        failure?;
+        if has_come { Ok(()) } else { Err(format!("{what} does not come: {:?}", self.stored.progress())) }
     }
 
     /// All that was read is durable.
@@ -261,11 +259,12 @@ impl<'a, E: Engine> World<'a, E> {
         let Some(last) = self.stored.last_event_time() else { return Ok(()) };
         let longest_ms = self.run.settings.rules.iter().map(|rule| rule.window_ms).max().unwrap_or(0);
         let end = last.plus(2 * longest_ms);
+        self.rounds("a watermark", |world| world.engine.watermark().is_some())?;
         (0..self.log.partitions).for_each(|partition| self.be_idle(partition));
-        for _ in 0..3 {
-            self.round()?;
-        }
-        let Some(watermark) = self.engine.watermark() else { return Err("no watermark".to_owned()) };
+        // Once all are idle it moves as the clock does.
+        let before = self.engine.watermark();
+        self.rounds("all to be idle", |world| world.engine.watermark() > before)?;
+        let watermark = self.engine.watermark().expect("there is one");
         self.tick((end.0 - watermark.0).max(0));
         self.rounds("the closing", |world| world.stored.closed() >= Some(end.minus(longest_ms)))?;
         self.drain()

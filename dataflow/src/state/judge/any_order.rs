@@ -53,14 +53,9 @@ impl World {
             start: None,
             closed: None,
         };
-        Self {
-            judge: Judge::new(&settings),
-            epoch: 1,
-            acknowledged: 0,
-            stored: Vec::new(),
-            question: None,
-            rows: BTreeMap::new(),
-        }
+        let mut judge = Judge::new(&settings);
+        judge.advance(None, 0, &mut |due| panic!("nothing is stored: {due:?}"));
+        Self { judge, epoch: 1, acknowledged: 0, stored: Vec::new(), question: None, rows: BTreeMap::new() }
     }
 
     fn take(&mut self, step: &Step) {

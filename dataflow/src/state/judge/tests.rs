@@ -43,9 +43,10 @@ fn event(kind: EventKind, fingerprint: u128, ts: i64, n: u32) -> Event {
     }
 }
 
-/// Applies occurrences of one fingerprint; gives the windows that became due.
+/// Applies occurrences of one fingerprint, once all is loaded; gives the windows that became due.
 fn occur(judge: &mut Judge, fingerprint: u128, times: impl IntoIterator<Item = i64>) -> Vec<i64> {
     let mut due = Vec::new();
+    judge.advance(None, 0, &mut |_| ());
     for ts in times {
         let event = event(EventKind::Occurrence, fingerprint, ts, 1);
         judge.apply(&event, 0, &mut |new| due.extend(rows(new).iter().map(|row| row.key.window_start.0)));
@@ -171,6 +172,60 @@ fn a_start_judges_what_it_has_loaded_and_emits_the_difference() {
     advance(&mut judge, WINDOW, 1);
     let closed = released(&mut judge, 1).iter().filter(|closing| matches!(closing, Closing::Close(_))).count();
     assert_eq!(closed, 3, "a crash may have cut their closing off");
+}
+
+#[test]
+fn w7_what_comes_before_all_is_loaded_is_judged_with_it_and_in_one_write() {
+    let bridge = EventKind::Stored { verdict: Verdict::Bridge, detection: Detection::Bridge };
+    let mut judge = judge(100);
+    let mut none = |due: Due| panic!("not before all is loaded: {due:?}");
+    // Another source is faster than what is loaded: ten over the second boundary, of which the first one's row is known
+    // only later.
+    for ts in [2 * WINDOW - 1, 2 * WINDOW] {
+        (0..5).for_each(|_| judge.apply(&event(EventKind::Occurrence, 1, ts, 1), 0, &mut none));
+    }
+    judge.apply(&event(bridge, 1, WINDOW, 0), 0, &mut none);
+    assert_eq!(advance(&mut judge, 1, 0), [], "the row that is there stands for it");
+    let mut due = Vec::new();
+    let mut judge = Judge::new(&settings(&Rule::default()));
+    (0..10).for_each(|ts| judge.apply(&event(EventKind::Occurrence, 1, ts, 1), 0, &mut none));
+    judge.apply(&event(EventKind::Loaded, 1, WINDOW - 1, 1), 0, &mut none);
+    judge.apply(&event(bridge, 1, WINDOW, 0), 0, &mut none);
+    judge.advance(None, 0, &mut |new| due.push(new));
+    let [Due::Rows(rows)] = &due[..] else { panic!("one write: {due:?}") };
+    let verdicts: Vec<_> = rows.iter().map(|row| (row.verdict, row.opened_at.0)).collect();
+    assert_eq!(verdicts, [(Verdict::Own, 9), (Verdict::Blocked, WINDOW)]);
+}
+
+#[test]
+fn what_is_late_before_all_is_loaded_closes_its_window_all_the_same() {
+    let start = Some(EventTime(3 * WINDOW));
+    let mut judge = Judge::new(&JudgeSettings { start, ..settings(&Rule::default()) });
+    judge.apply(&event(EventKind::Occurrence, 2, 2 * WINDOW, 1), 0, &mut |_| ());
+    judge.apply(&event(STORED, 1, 2 * WINDOW, 0), 0, &mut |_| ());
+    advance(&mut judge, 3 * WINDOW, 1);
+    let closings = released(&mut judge, 1);
+    let is_wanted = |closing: &&Closing| matches!(closing, Closing::Close(key) if key.pane.fingerprint.bits() == 1);
+    assert_eq!(closings.iter().filter(is_wanted).count(), 1);
+}
+
+#[test]
+fn w9_what_is_late_before_all_is_loaded_has_its_row_closed_again() {
+    let closed = Some(EventTime(3 * WINDOW));
+    for late in [1, 10] {
+        let mut judge = Judge::new(&JudgeSettings { start: closed, closed, ..settings(&Rule::default()) });
+        (0..late).for_each(|n| {
+            judge.apply(&event(EventKind::Occurrence, 1, 2 * WINDOW + n, 1), 7, &mut |_| ());
+        });
+        if late == 1 {
+            judge.apply(&event(STORED, 1, 2 * WINDOW, 0), 7, &mut |_| ());
+        }
+        assert_eq!(judge.oldest_epoch(), Some(7));
+        let rows = advance(&mut judge, 3 * WINDOW, 8);
+        assert!(rows.iter().all(|row| row.detection == Detection::Late), "{rows:?}");
+        let closings = released(&mut judge, 8);
+        assert!(closings.iter().any(|closing| matches!(closing, Closing::Close(_))), "{late} late: {closings:?}");
+    }
 }
 
 #[test]
