@@ -105,7 +105,7 @@ impl Settings {
             partitions: random.between(1, 4) as i32,
             workers: workers(random),
             // A window weighs eight panes.
-            max_panes: random.percent(25).then(|| random.between(0, 40) as usize),
+            max_panes: random.percent(30).then(|| random.between(0, 30) as usize),
             max_fingerprints: random.percent(15).then(|| random.between(1, 3) as u32),
         }
     }

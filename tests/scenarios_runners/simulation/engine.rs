@@ -22,8 +22,9 @@ pub(super) trait Engine: Sized {
     fn start(start: &Start<'_>) -> Self;
     /// A reading thread takes a record in.
     fn read(&mut self, stored: &Stored, record: &Record);
-    /// A partition is idle.
-    fn be_idle(&mut self, key: PartitionKey);
+    /// A partition is idle, unless its last record has just been read: that takes a while (T-4), in which its source
+    /// speaks of it. `is_settled` says that it has.
+    fn be_idle(&mut self, key: PartitionKey, is_settled: bool);
     /// A reading thread hands its batch over.
     fn hand_over(&mut self, worker: usize);
     /// The clock stands here.
@@ -44,7 +45,7 @@ pub(super) trait Engine: Sized {
     fn watermark(&self) -> Option<EventTime>;
     /// What every judge may still hold (I-2).
     fn held_since(&self) -> Option<EventTime>;
-    /// Occurrences that were late, without a pane, and asked for.
+    /// Occurrences that were late, those without a pane, and keys that were asked for.
     fn figures(&self) -> Figures;
     /// Takes turns until one says that it was the last; `false` when that does not come.
     fn repeat(what: &str, turn: impl FnMut() -> bool) -> bool;

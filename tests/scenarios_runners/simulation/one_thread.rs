@@ -207,7 +207,7 @@ impl Engine for OneThread {
         worker.intake.record(raw, record.at.offset + 1, stored.decoder().decode(raw));
     }
 
-    fn be_idle(&mut self, key: PartitionKey) {
+    fn be_idle(&mut self, key: PartitionKey, _: bool) {
         let worker = key.partition as usize % self.peers();
         if self.workers[worker].unspoken == Unspoken::Nothing {
             self.workers[worker].intake.set_reading(key, IDLE);

@@ -30,9 +30,8 @@ impl Engine for Threads {
         self.0.read(stored, record);
     }
 
-    fn be_idle(&mut self, key: PartitionKey) {
-        // Only once all judges have heard of its records: a partition is idle after a while (T-4).
-        if self.0.watermark().is_some() {
+    fn be_idle(&mut self, key: PartitionKey, is_settled: bool) {
+        if is_settled || self.0.watermark().is_some() {
             self.0.thread(key.partition).intake.set_reading(key, IDLE);
         }
     }
@@ -58,9 +57,8 @@ impl Engine for Threads {
     }
 
     fn depart(&mut self, lanes: &mut Lanes<Acknowledge, Reply>) {
-        let sent = |Delivery { items, acknowledge }| Sent { items, acknowledge };
-        lanes.rows.extend(self.0.rows.try_iter().map(|Delivery { items, acknowledge }| Sent { items, acknowledge }));
-        lanes.due.extend(self.0.due.try_iter().map(|Delivery { items, acknowledge }| Sent { items, acknowledge }));
+        lanes.rows.extend(self.0.rows.try_iter().map(sent));
+        lanes.due.extend(self.0.due.try_iter().map(sent));
         lanes.closings.extend(self.0.closings.try_iter().map(sent));
         lanes.questions.extend(self.0.questions.try_iter().map(|Asking { question, reply }| (question, reply)));
     }
@@ -97,4 +95,8 @@ impl Engine for Threads {
         wait_until(what, DEADLINE, || turn());
         true
     }
+}
+
+fn sent<T>(Delivery { items, acknowledge }: Delivery<T>) -> Sent<T, Acknowledge> {
+    Sent { items, acknowledge }
 }
