@@ -56,9 +56,14 @@ impl MergedWatermark {
         if !self.is_live() {
             return self.merged;
         }
-        let unmerged = self.sources.iter_mut().flatten().filter_map(|source| source.unmerged.take()).min();
         let holds = |source: &Said| matches!(source.watermark, SourceWatermark::Holding | SourceWatermark::At(_));
-        if self.said().any(holds) {
+        let is_held = self.said().any(holds);
+        let mut unmerged = None;
+        // Until there is any, what sources gave is where it begins once nobody holds it.
+        if !is_held || self.merged.max(self.least()).is_some() {
+            unmerged = self.sources.iter_mut().flatten().filter_map(|source| source.unmerged.take()).min();
+        }
+        if is_held {
             self.idle_clock_ms = None;
             self.merged = self.merged.max(self.least());
             return self.merged;
@@ -179,6 +184,15 @@ mod tests {
         let mut merged = MergedWatermark::new(1, None);
         assert_eq!(say(&mut merged, 0, Idle, 0), None);
         assert_eq!(say(&mut merged, 0, Idle, 5_000), None);
+    }
+
+    #[test]
+    fn t4_a_partition_that_never_had_a_time_does_not_keep_it_from_beginning() {
+        let mut merged = MergedWatermark::new(2, None);
+        say(&mut merged, 0, At(EventTime(500)), 0);
+        assert_eq!(say(&mut merged, 1, Holding, 0), None);
+        assert_eq!(say(&mut merged, 0, Idle, 0), None);
+        assert_eq!(say(&mut merged, 1, Idle, 0), Some(500), "it holds nothing but what cannot be read");
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl Engine for OneThread {
                 intake,
                 partitions,
                 epoch: 0,
-                unspoken: Unspoken::Nothing,
+                unspoken: Unspoken::HandedOver,
                 cuts: VecDeque::new(),
                 merged: MergedWatermark::new(peers, settings.start),
                 watermark: settings.start,

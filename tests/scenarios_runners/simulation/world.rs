@@ -11,6 +11,7 @@ use floodmark_dataflow::epoch::EPOCH_MS;
 use floodmark_model::TopicId;
 use floodmark_model::progress::PartitionKey;
 use floodmark_testkit::scenario::Record;
+use std::collections::BTreeMap;
 
 /// The log, the stores, and the process of the moment.
 pub(super) struct World<'a, E: Engine> {
@@ -25,6 +26,8 @@ pub(super) struct World<'a, E: Engine> {
     /// What the reading threads read next, by partition.
     positions: Vec<i64>,
     rounds: u64,
+    /// How far the sources of this process have spoken of their partitions, with all before it durable.
+    spoken: BTreeMap<PartitionKey, i64>,
     /// Inserts of dead processes that have not arrived.
     late_inserts: Vec<Vec<Admitted>>,
     /// Of the processes before.
@@ -71,6 +74,7 @@ impl<'a, E: Engine> World<'a, E> {
             workers,
             positions,
             rounds: 0,
+            spoken: BTreeMap::new(),
             late_inserts,
             figures,
         }
@@ -173,6 +177,8 @@ impl<'a, E: Engine> World<'a, E> {
 
     fn commit(&mut self, call: Call) {
         let durable = self.engine.durable();
+        let partitions = durable.iter().flat_map(|cut| &cut.partitions);
+        self.spoken.extend(partitions.map(|(key, progress)| (*key, progress.next_offset)));
         self.process.are_durable(durable);
         for _ in 0..if call == Call::SeemsToFail { 2 } else { 1 } {
             self.stored.commit(&mut self.process);
@@ -207,6 +213,7 @@ impl<'a, E: Engine> World<'a, E> {
         });
         self.lanes = Lanes::new(&self.process, self.stored.rules());
         self.workers = workers;
+        self.spoken.clear();
         let committed = |partition: i32| self.stored.next_offset(self.key(partition));
         self.positions = (0..self.log.partitions).map(committed).collect();
     }
@@ -282,6 +289,10 @@ impl<'a, E: Engine> World<'a, E> {
         let Some(last) = self.stored.last_event_time() else { return Ok(()) };
         let longest_ms = self.run.settings.rules.iter().map(|rule| rule.window_ms).max().unwrap_or(0);
         let end = last.plus(2 * longest_ms);
+        self.until("every source to speak", |world| {
+            let spoken = |partition| world.spoken.get(&world.key(partition)) == Some(&world.position(partition));
+            (0..world.log.partitions).all(spoken)
+        })?;
         (0..self.log.partitions).for_each(|partition| self.be_idle(partition, true));
         self.until("a watermark", |world| world.engine.watermark().is_some())?;
         // Once all are idle it moves as the clock does.
