@@ -4,7 +4,8 @@
 //!
 //! Batches are taken in the order in which the thread sent them. With each new epoch the source sends every worker one
 //! control record, in the stream of its records, that says where its partitions' watermarks stand (T-3, T-4); before
-//! that it notes how far it had read when it left the last epoch (a [`Cut`]).
+//! that it notes how far it had read when it left the last epoch (a [`Cut`]). The first control record is sent as soon as
+//! it knows its partitions: until every source has spoken, the judges only count.
 //!
 //! # Frontiers and capabilities
 //!
@@ -70,7 +71,7 @@ pub(crate) fn source<'scope, R: 'static>(
     builder.build(move |mut capabilities| {
         let mut rows_at = capabilities.pop().expect("one capability for each output");
         let mut messages_at = capabilities.pop().expect("one capability for each output");
-        let mut state = SourceState { partitions: Partitions::new(lateness_ms), is_assigned: false };
+        let mut state = SourceState { partitions: Partitions::new(lateness_ms), is_assigned: false, has_spoken: false };
         move |_frontiers| {
             let (mut messages_out, mut rows_out) = (messages_out.activate(), rows_out.activate());
             let mut taken = 0;
@@ -88,9 +89,13 @@ pub(crate) fn source<'scope, R: 'static>(
             }
             let now_ms = clock.now_ms();
             let epoch = epoch_at(now_ms);
-            if epoch > *messages_at.time() {
+            let is_new = epoch > *messages_at.time();
+            if is_new {
                 state.leave(*messages_at.time(), &progress, now_ms);
                 move_to(epoch, &mut [&mut messages_at, &mut rows_at]);
+            }
+            if is_new || !state.has_spoken {
+                state.has_spoken = state.is_assigned;
                 let mut session = messages_out.session(&messages_at);
                 for to in 0..peers {
                     if let Some(control) = state.control(index, to, now_ms) {
@@ -111,6 +116,7 @@ fn move_to(epoch: Epoch, capabilities: &mut [&mut Capability<Epoch>]) {
 struct SourceState {
     partitions: Partitions,
     is_assigned: bool,
+    has_spoken: bool,
 }
 
 impl SourceState {

@@ -186,6 +186,7 @@ fn rows_of(due: Due) -> Vec<JudgedRow> {
 fn w5_an_incident_leaves_before_anything_is_acknowledged_or_the_clock_moves() {
     let process = Process::start(2, None);
     process.send(0, assigned(0, Reading::Active));
+    process.send(1, assigned(1, Reading::FINISHED));
     process.read(0, 0, 10, (0..10).map(|n| occurrence(7, n)).collect());
     let delivery = process.due.recv_timeout(DEADLINE).unwrap();
     let Due::Rows(rows) = &delivery.items[0] else { panic!("{:?}", delivery.items) };

@@ -45,7 +45,7 @@ mod tests {
         assert_eq!(marks.reached(0, 7, &stop).await, Ok(()));
         let (waited, ()) = tokio::join!(marks.reached(1, 1, &stop), async { marks.reach(1, 2) });
         assert_eq!(waited, Ok(()));
-        let (waited, ()) = tokio::join!(marks.reached(1, 3, &stop), async { _ = stop.end(Ending::Requested) });
+        let (waited, ()) = tokio::join!(marks.reached(1, 3, &stop), async { stop.end(Ending::Requested) });
         assert_eq!(waited, Err(Ended));
     }
 }

@@ -15,7 +15,7 @@ fn update(next_offset: i64, greatest: i64) -> PartitionUpdate {
 
 #[test]
 fn a_source_says_nothing_before_it_knows_its_partitions() {
-    let mut state = SourceState { partitions: Partitions::new(10), is_assigned: false };
+    let mut state = SourceState { partitions: Partitions::new(10), is_assigned: false, has_spoken: false };
     let progress = WorkerProgress::default();
     state.take(Batch::<()>::Loaded(Vec::new()));
     state.leave(1, &progress, 0);
@@ -27,7 +27,7 @@ fn a_source_says_nothing_before_it_knows_its_partitions() {
 
 #[test]
 fn a_cut_says_how_far_its_epoch_has_read() {
-    let mut state = SourceState { partitions: Partitions::new(10), is_assigned: false };
+    let mut state = SourceState { partitions: Partitions::new(10), is_assigned: false, has_spoken: false };
     let progress = WorkerProgress::default();
     state.take(Batch::<()>::Assigned(vec![(update(0, 0), None)]));
     state.take(Batch::Read { events: Vec::new(), rows: Some(()), partitions: vec![update(42, 100)] });

@@ -95,6 +95,11 @@ impl Run {
 }
 
 impl Settings {
+    /// Whether keys may have no pane.
+    pub(super) fn panes_are_short(&self) -> bool {
+        self.max_panes.is_some() || self.max_fingerprints.is_some()
+    }
+
     fn draw(random: &mut Random) -> Self {
         let mut rules = vec![rule(random, "default")];
         if random.percent(20) {

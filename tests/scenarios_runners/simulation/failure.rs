@@ -67,7 +67,7 @@ impl fmt::Display for Failure {
 /// A run as a scenario, as far as that can say it: of what happens between the records, the restarts.
 pub(super) fn scenario(run: &Run, expect: Option<Value>) -> String {
     let rule = &run.settings.rules[0];
-    let steps: Vec<Value> = run
+    let mut steps: Vec<Value> = run
         .happenings
         .iter()
         .filter_map(|happening| match happening {
@@ -77,6 +77,12 @@ pub(super) fn scenario(run: &Run, expect: Option<Value>) -> String {
             _ => None,
         })
         .collect();
+    // A partition that never had a time would hold the watermark: each ends with a record that only lets time pass.
+    let times = steps.iter().flat_map(|step| [step["t"].as_i64(), step["rt"].as_i64()]).flatten();
+    let last = times.max().unwrap_or(0);
+    steps.extend((0..run.settings.partitions).map(|partition| {
+        json!({"t": last, "rt": last, "tenant": "acme", "fp": "alpha", "level": "debug", "partition": partition})
+    }));
     let mut params = json!({
         "threshold": rule.threshold, "straddle": rule.straddle, "window": rule.window_ms, "buckets": rule.buckets,
     });

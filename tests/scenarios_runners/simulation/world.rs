@@ -46,6 +46,7 @@ impl<'a, E: Engine> World<'a, E> {
                 world.happen(happening)?;
             }
         }
+        world.log.records.extend(records);
         world.settle()?;
         world.pass_all_windows()?;
         Ok(world)
@@ -60,7 +61,7 @@ impl<'a, E: Engine> World<'a, E> {
         let process = stored.start(&log, workers);
         let start = Start { settings: &run.settings, stored: &stored, process: &process, log: &log, workers, clock_ms };
         let engine = E::start(&start);
-        let lanes = Lanes::new(&process, stored.rules());
+        let lanes = Lanes::new(&process, stored.rules(), run.settings.panes_are_short());
         let positions = vec![0; run.settings.partitions as usize];
         let (late_inserts, figures) = (Vec::new(), Figures::default());
         Self {
@@ -199,7 +200,10 @@ impl<'a, E: Engine> World<'a, E> {
 
     fn crash(&mut self, workers: usize, survivors: u64) {
         self.figures += self.engine.figures();
-        let lanes = std::mem::replace(&mut self.lanes, Lanes::new(&self.process, self.stored.rules()));
+        let lanes = std::mem::replace(
+            &mut self.lanes,
+            Lanes::new(&self.process, self.stored.rules(), self.run.settings.panes_are_short()),
+        );
         let late = lanes.die(&mut self.stored, &self.process, &mut Random::new(survivors));
         self.late_inserts.extend(late);
         self.process = self.stored.start(&self.log, workers);
@@ -211,7 +215,7 @@ impl<'a, E: Engine> World<'a, E> {
             workers,
             clock_ms: self.clock_ms,
         });
-        self.lanes = Lanes::new(&self.process, self.stored.rules());
+        self.lanes = Lanes::new(&self.process, self.stored.rules(), self.run.settings.panes_are_short());
         self.workers = workers;
         self.spoken.clear();
         let committed = |partition: i32| self.stored.next_offset(self.key(partition));
