@@ -31,6 +31,13 @@ struct Group {
     closed_to: Option<EventTime>,
 }
 
+impl Group {
+    fn close_late(&mut self, key: WindowKey, since: u64) {
+        self.close.insert(key);
+        self.since = Some(self.since.map_or(since, |known| known.min(since)));
+    }
+}
+
 impl Closings {
     /// W-10: an incident's samples are wanted.
     pub fn refresh(&mut self, epoch: u64, key: WindowKey) {
@@ -44,16 +51,14 @@ impl Closings {
 
     /// W-9: likewise, because of a late occurrence of epoch `since`: it stays open until then.
     pub fn close_late(&mut self, epoch: u64, key: WindowKey, since: u64) {
-        let group = self.group(epoch);
-        group.close.insert(key);
-        group.since = Some(group.since.map_or(since, |known| known.min(since)));
+        self.group(epoch).close_late(key, since);
     }
 
     /// W-9: likewise, for a row that was judged from the store's answer, whose rows are acknowledged: it leaves with the
     /// group that waits for such answers, if there is one.
     pub fn close_answered(&mut self, epoch: u64, key: WindowKey, since: u64) {
         match self.groups.front_mut() {
-            Some(group) if group.are_swept => _ = group.close.insert(key),
+            Some(group) if group.are_swept => group.close_late(key, since),
             _ => self.close_late(epoch, key, since),
         }
     }
@@ -169,6 +174,8 @@ mod tests {
         assert_eq!(closings.take_sweeps(|_| true), [window]);
         assert!(closings.take_sweeps(|_| true).is_empty(), "once");
         closings.release(|_| true, |_| false, |_| panic!("it is being swept"));
+        closings.close_answered(4, key(1), 2);
+        assert_eq!(closings.oldest_epoch(), Some(2), "progress does not pass what is not closed");
         let mut sent = Vec::new();
         closings.release(|_| true, |_| true, |closing| sent.push(closing));
         assert_eq!(sent, [Closing::Close(key(1))]);

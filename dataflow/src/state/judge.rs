@@ -285,8 +285,11 @@ impl Judge {
     }
 
     fn judge_loaded(&mut self, due: &mut impl FnMut(Due)) {
-        for (index, rule) in self.rules.iter_mut().enumerate() {
-            rule.judge_loaded(|rows| due(Due::Rows(rows)));
+        let since = self.early.values().copied().min().unwrap_or(self.seen);
+        let mut loaded = Vec::new();
+        self.rules.iter_mut().for_each(|rule| rule.judge_loaded(|rows| loaded.push(rows)));
+        loaded.into_iter().for_each(|rows| self.emit(rows, since, due));
+        for (index, rule) in self.rules.iter().enumerate() {
             for held in &rule.windows {
                 let key = |pane| WindowKey { rule: RuleIndex(index as u16), window_start: held.start, pane };
                 held.rows.iter().for_each(|pane| self.closings.refresh(self.seen, key(*pane)));

@@ -91,8 +91,8 @@ impl Engine for Threads {
         all
     }
 
-    fn repeat(what: &str, mut turn: impl FnMut() -> bool) -> bool {
-        wait_until(what, DEADLINE, || turn());
+    fn repeat(what: &str, turn: impl FnMut() -> bool) -> bool {
+        wait_until(what, DEADLINE, turn);
         true
     }
 }
