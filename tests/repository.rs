@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use floodmark::config::load::{Flags, load};
-use floodmark::metrics::Metrics;
+use floodmark::metrics::{Log, Metrics};
 use floodmark_model::progress::{PartitionProgress, Tallies};
 use floodmark_model::{DeadReason, Detection, EventTime};
 use std::collections::{BTreeMap, BTreeSet};
@@ -293,7 +293,8 @@ fn series() -> BTreeSet<String> {
     metrics.incident(Detection::Window);
     let progress = PartitionProgress { next_offset: 0, watermark: EventTime(0), tallies: Tallies::default() };
     metrics.partition_committed(0, &progress, 0);
-    metrics.partition_ends(0, 0);
+    metrics.partition_ends(Log::Live, 0, 0);
+    metrics.partition_ends(Log::Backfill, 0, 0);
     metrics.reconciled(&BTreeMap::new(), 0);
     metrics.sink_call("postgres", "test", Duration::ZERO, true);
     let text = metrics.render(true);

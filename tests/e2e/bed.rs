@@ -16,6 +16,7 @@ pub(crate) struct Bed {
     pub(crate) postgres: PostgresDatabase,
     pub(crate) clickhouse: ClickHouseDatabase,
     pub(crate) installation: Installation,
+    #[allow(dead_code, reason = "dropped with the rest; the tests of outages ask for no more")]
     backfill_topic: LaterTopic,
 }
 
@@ -38,6 +39,7 @@ impl Bed {
     }
 
     /// The topic of backfilled records, which nobody has created yet.
+    #[allow(dead_code, reason = "the tests of outages backfill nothing")]
     pub(crate) fn backfill_topic(&self) -> &str {
         self.backfill_topic.name()
     }

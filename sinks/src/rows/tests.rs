@@ -40,6 +40,7 @@ fn occurrence() -> impl Strategy<Value = Occurrence<'static>> {
         ts_missing: numbers.5,
         ts_clamped: numbers.6,
         at,
+        origin: None,
         raw: Cow::Owned(raw),
     })
 }
@@ -129,7 +130,6 @@ fn g2_a_dead_letter_keeps_its_first_64_kib() {
     let mut block = RowBlock::default();
     block.push_dead_letter(&DeadLetter {
         at,
-        origin: None,
         record_time: RecordTime(0),
         reason: DeadReason::TooLarge,
         detail: "".into(),
