@@ -49,6 +49,7 @@ fn config_of(rules: Vec<Rule>, max_fingerprints: u32, workers: usize) -> Arc<Con
         kafka: KafkaConfig {
             brokers: String::new(),
             topic: String::new(),
+            backfill_topic: String::new(),
             group: String::new(),
             client: BTreeMap::new(),
             accept_data_loss: false,
