@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
 
 mod e2e {
+    mod any_order;
     mod backfill;
     mod bad_input;
     mod bed;

@@ -77,6 +77,23 @@ fn nine_and_one_late_are_an_incident_across_a_kill() {
 }
 
 #[test]
+fn nine_and_one_late_are_an_incident_by_backfill() {
+    let bed = Bed::new("late_backfill", 1, "");
+    let engine = bed.start_ready(2);
+    nine_and_a_close(&bed);
+    let path = bed.installation.folder().join("one.ndjson");
+    std::fs::write(&path, error("acme", 7, T0 + 20_000) + "\n").unwrap();
+    for verdict in ["new", "unchanged"] {
+        let done = bed.installation.output("backfill", ["--json", path.to_str().unwrap()]);
+        assert_eq!(done.exit_code, Some(0), "{}", done.stderr);
+        let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+        assert_eq!(report["incidents"][verdict], serde_json::json!(1), "{report}");
+        wait_for_rows(&bed, &[("late", "closed", 10, T0)]);
+    }
+    assert_eq!(engine.stop(), Some(0));
+}
+
+#[test]
 fn a_late_occurrence_turns_a_bridge_into_what_the_window_before_stands_for() {
     let bed = Bed::new("late_supersedes", 1, "");
     let engine = bed.start_ready(2);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Files in log4j's format; another folder than the excerpt may be named to compare more.
-fn logs() -> Vec<PathBuf> {
+pub(crate) fn logs() -> Vec<PathBuf> {
     let excerpt = concat!(env!("CARGO_MANIFEST_DIR"), "/model/testdata/*.log");
     let pattern = std::env::var("FLOODMARK_TEST_LOGS").unwrap_or_else(|_| excerpt.to_owned());
     let found: Vec<_> = glob::glob(&pattern).unwrap().map(Result::unwrap).collect();
@@ -20,7 +20,7 @@ fn logs() -> Vec<PathBuf> {
 }
 
 /// The records of a file as JSON, with their times.
-fn as_json(path: &PathBuf, record_time: RecordTime) -> Vec<(i64, String)> {
+pub(crate) fn as_json(path: &PathBuf, record_time: RecordTime) -> Vec<(i64, String)> {
     let text = std::fs::read(path).unwrap();
     let mut splitter = RecordSplitter::new(Framing::Text(TextFormat::Log4j), 0, 1 << 20);
     let mut records = Vec::new();
