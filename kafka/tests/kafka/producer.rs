@@ -33,7 +33,7 @@ fn a_record_that_cannot_be_written_is_an_error_and_the_next_call_works() {
     let mut producer = Producer::new(&settings()).unwrap();
     let error = producer.send_all(&topic.name, [Outgoing::new(b"x".to_vec()).to(99)]).unwrap_err().to_string();
     assert!(error.contains(&topic.name) && error.contains("partition"), "{error}");
-    let error = producer.send_all(&topic.name, [Outgoing::new(vec![0; 8 << 20]).to(0)]).unwrap_err();
+    let error = producer.send_all(&topic.name, [Outgoing::new(vec![0; 17 << 20]).to(0)]).unwrap_err();
     assert!(!error.is_transient(), "{error}");
     assert_eq!(producer.send_all(&topic.name, [Outgoing::new(b"x".to_vec()).to(0)]).unwrap(), 1);
 }
