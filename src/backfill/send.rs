@@ -20,9 +20,12 @@ pub struct Sender {
     producer: Producer,
     topic: Topic,
     partitions: i32,
-    batch: Vec<(i32, Vec<(&'static str, Vec<u8>)>, Option<Vec<u8>>)>,
+    batch: Vec<Waiting>,
     bytes: usize,
 }
+
+/// A record that waits to be sent: partition, headers and payload.
+type Waiting = (i32, Vec<(&'static str, Vec<u8>)>, Option<Vec<u8>>);
 
 impl Sender {
     /// For the topic of this name. Where there is none it is created, with as many partitions as `like` has, and keeps

@@ -24,7 +24,9 @@ impl Loaded {
         let mut written = Vec::new();
         self.collect("", &Value::from(dict.clone()), &mut written);
         // A rule that is written down has defaults for what it leaves out, of which the layers know nothing.
-        if let Ok(Ok(rules)) = self.figment.extract::<File>().map(|file| Value::serialize(file.rules)) {
+        if let Ok(file) = self.figment.extract::<File>()
+            && let Ok(rules) = Value::serialize(file.rules)
+        {
             dict.insert("rules".into(), rules);
         }
         let mut shown = Vec::new();

@@ -57,7 +57,7 @@ fn a_million_records_and_ten_kills_leave_what_the_oracle_says() {
     let engine = bed.start(2);
     bed.assert_ends_as(&expected(&Rule::default(), &produced));
     let rows = |detection: &str| {
-        bed.postgres.number(&format!("SELECT count(*) FROM incidents WHERE detection = '{detection}'"))
+        bed.postgres.number(format!("SELECT count(*) FROM incidents WHERE detection = '{detection}'"))
     };
     println!("detections: {} window, {} bridge, {} late", rows("window"), rows("bridge"), rows("late"));
     assert!(rows("bridge") > 0 && rows("late") > 0, "the flood makes both");

@@ -43,7 +43,7 @@ fn nine_and_a_close(bed: &Bed) {
     bed.wait_until_durable(10);
     let is_closed = || {
         let closed = "SELECT count(*) FROM pipeline WHERE closed_watermark >= to_timestamp($1::double precision)";
-        bed.postgres.number(&closed.replace("$1", &((T0 + 5 * WINDOW_MS) / 1_000).to_string()))
+        bed.postgres.number(closed.replace("$1", &((T0 + 5 * WINDOW_MS) / 1_000).to_string()))
     };
     wait_until_equal("the close", PATIENCE, is_closed, |rows| if *rows == 1 { Ok(()) } else { Err("open".into()) });
     assert_eq!(rows(bed), []);
