@@ -139,7 +139,7 @@ impl Judge {
     #[must_use]
     pub fn warm(&self, event: &Event) -> u8 {
         let rule = &self.rules[usize::from(event.rule.0)];
-        rule.recent().map_or(0, |held| held.panes.warm(&event.key()))
+        rule.warm(&event.key())
     }
 
     /// An occurrence that has just been read.

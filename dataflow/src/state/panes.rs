@@ -172,17 +172,17 @@ impl Panes {
     }
 
     /// Reads what a search for this key will read first, and gives some of it, so that the processor has it at hand: the
-    /// loads of many keys overlap, where searches one after the other wait for each.
+    /// loads of many keys overlap, where searches one after the other wait for each. `None`: there is no pane.
     #[must_use]
-    pub fn warm(&self, key: &PaneKey) -> u8 {
+    pub fn warm(&self, key: &PaneKey) -> Option<u8> {
         let hash = key.hash(self.seed);
         let slab = &self.slabs[self.slab_of(hash)];
         if slab.table.is_empty() {
-            return 0;
+            return None;
         }
         let index = (slab.table[hash as usize & (slab.table.len() - 1)] & INDEX_MASK) as usize;
-        let Some(index) = index.checked_sub(1) else { return 0 };
-        slab.chunks[index / CHUNK_PANES][index % CHUNK_PANES * self.layout.stride]
+        let index = index.checked_sub(1)?;
+        Some(slab.chunks[index / CHUNK_PANES][index % CHUNK_PANES * self.layout.stride])
     }
 
     fn slab_of(&self, hash: u64) -> usize {

@@ -205,9 +205,12 @@ impl RuleWindows {
         pane.is_some_and(|pane| pane.detection().is_some())
     }
 
-    /// The window at which the next event most likely looks.
-    pub(super) fn recent(&self) -> Option<&HeldWindow> {
-        self.windows.get(self.recent)
+    /// Has at hand what the next event of this key most likely looks at: its pane, or where it has none the one of the
+    /// window before, from which a new pane gets its hint.
+    pub(super) fn warm(&self, key: &PaneKey) -> u8 {
+        let Some(held) = self.windows.get(self.recent) else { return 0 };
+        let before = || self.windows.get(self.recent.checked_sub(1)?)?.panes.warm(key);
+        held.panes.warm(key).or_else(before).unwrap_or(0)
     }
 
     /// Where the window that starts here is held, from now on at the latest.
@@ -225,7 +228,9 @@ impl RuleWindows {
 
     /// Whether the tenant may have another pane in this window.
     pub(super) fn has_room(&self, place: usize, tenant: TenantId) -> bool {
-        self.windows[place].tenants.panes(tenant) < self.max_fingerprints
+        let held = &self.windows[place];
+        // No tenant has more than there are, and there are nearly always few enough.
+        held.panes.len() < self.max_fingerprints as usize || held.tenants.panes(tenant) < self.max_fingerprints
     }
 
     /// Says what is new of the tenants' panes.
