@@ -1,6 +1,10 @@
 //! How columns become values.
 
-use rusqlite::Row;
+use super::calls::Handout;
+use super::classify::Trouble;
+use crate::BucketCount;
+use floodmark_model::{EventTime, Fingerprint};
+use rusqlite::{Row, Rows};
 use std::sync::Arc;
 
 /// A count is never negative.
@@ -12,4 +16,20 @@ pub(super) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
 pub(super) fn interned(before: Arc<str>, row: &Row<'_>) -> rusqlite::Result<Arc<str>> {
     let tenant = row.get_ref(0)?.as_str()?;
     Ok(if *before == *tenant { before } else { tenant.into() })
+}
+
+/// Hands on rows of tenant, fingerprint, start of the bucket and count.
+pub(super) fn put_bucket_counts(mut rows: Rows<'_>, out: &mut Handout<BucketCount>) -> Result<(), Trouble> {
+    // A tenant has many rows and they come together: one text for all of them.
+    let mut tenant: Arc<str> = "".into();
+    while let Some(row) = rows.next()? {
+        tenant = interned(tenant, row)?;
+        out.put(BucketCount {
+            tenant: Arc::clone(&tenant),
+            fingerprint: Fingerprint(row.get(1)?),
+            bucket_start: EventTime(row.get(2)?),
+            count: count(row, 3)?,
+        })?;
+    }
+    Ok(())
 }

@@ -2,12 +2,11 @@
 
 use super::calls::Handout;
 use super::classify::Trouble;
-use super::columns::{count, interned};
+use super::columns::{count, put_bucket_counts};
 use super::conditions::{RuleFilter, floored, ten_seconds};
 use crate::{BucketCount, HistoryDay, Selection};
-use floodmark_model::{EventTime, Fingerprint, Rule};
+use floodmark_model::{EventTime, Rule};
 use rusqlite::{Connection, named_params};
-use std::sync::Arc;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -61,7 +60,7 @@ pub(super) fn history_counts(
             AND (:tenant IS NULL OR tenant = :tenant) AND {counted}
         GROUP BY 1, 2, 3"
     ))?;
-    let mut rows = statement.query(named_params! {
+    let rows = statement.query(named_params! {
         ":bucket": bucket_ms,
         ":first": ten_seconds(since),
         ":last": ten_seconds(until),
@@ -72,15 +71,5 @@ pub(super) fn history_counts(
         ":tenants": filter.tenants,
         ":services": filter.services,
     })?;
-    let mut tenant: Arc<str> = "".into();
-    while let Some(row) = rows.next()? {
-        tenant = interned(tenant, row)?;
-        out.put(BucketCount {
-            tenant: Arc::clone(&tenant),
-            fingerprint: Fingerprint(row.get(1)?),
-            bucket_start: EventTime(row.get(2)?),
-            count: count(row, 3)?,
-        })?;
-    }
-    Ok(())
+    put_bucket_counts(rows, out)
 }

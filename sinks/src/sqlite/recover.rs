@@ -2,12 +2,11 @@
 
 use super::calls::Handout;
 use super::classify::Trouble;
-use super::columns::{count, interned};
+use super::columns::put_bucket_counts;
 use super::conditions::{COVERED, CUT, RuleFilter, floored, ten_seconds};
 use crate::{BucketCount, StoredEvent};
-use floodmark_model::{Coordinates, EventTime, Fingerprint, Identity, Rule, TopicId};
+use floodmark_model::{Coordinates, EventTime, Identity, Rule, TopicId};
 use rusqlite::{Connection, Transaction, named_params};
-use std::sync::Arc;
 
 /// See [`crate::OccurrenceStore::bucket_counts`].
 pub(super) fn bucket_counts(
@@ -26,7 +25,7 @@ pub(super) fn bucket_counts(
         WHERE occurrences.ten_seconds >= :ten_seconds AND occurrences.ts >= :since AND {counted}
         GROUP BY 1, 2, 3"
     ))?;
-    let mut rows = statement.query(named_params! {
+    let rows = statement.query(named_params! {
         ":cut": cut,
         ":bucket": rule.bucket_ms(),
         ":ten_seconds": ten_seconds(since),
@@ -35,18 +34,7 @@ pub(super) fn bucket_counts(
         ":tenants": filter.tenants,
         ":services": filter.services,
     })?;
-    // A tenant has many rows and they come together: one text for all of them.
-    let mut tenant: Arc<str> = "".into();
-    while let Some(row) = rows.next()? {
-        tenant = interned(tenant, row)?;
-        out.put(BucketCount {
-            tenant: Arc::clone(&tenant),
-            fingerprint: Fingerprint(row.get(1)?),
-            bucket_start: EventTime(row.get(2)?),
-            count: count(row, 3)?,
-        })?;
-    }
-    Ok(())
+    put_bucket_counts(rows, out)
 }
 
 /// See [`crate::OccurrenceStore::events`].
