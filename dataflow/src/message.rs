@@ -1,6 +1,6 @@
 //! What travels through the dataflow.
 
-pub use crate::state::panes::{PaneKey, TenantId};
+pub use crate::state::pane::{PaneKey, TenantId};
 use floodmark_model::progress::{PartitionKey, Tallies};
 use floodmark_model::rule::RuleIndex;
 use floodmark_model::{Detection, EventTime, Fingerprint, Verdict};

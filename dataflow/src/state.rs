@@ -7,6 +7,7 @@ pub mod history;
 pub mod judge;
 pub mod late;
 pub mod merged_watermark;
+pub mod pane;
 pub mod panes;
 pub mod partitions;
 pub mod rule_windows;

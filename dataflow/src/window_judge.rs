@@ -9,15 +9,15 @@
 //! # Frontiers and capabilities
 //!
 //! One capability of its own for each output, at the frontier of the messages or at the least epoch with a late
-//! occurrence that is not judged (W-8): progress does not pass it. The second input carries nothing; its frontier says which epochs the occurrence store has acknowledged. An empty frontier closes nothing
-//! (T-5): it only ends the operator.
+//! occurrence that is not judged (W-8): progress does not pass it. The second input carries nothing; its frontier says
+//! which epochs the occurrence store has acknowledged. An empty frontier closes nothing (T-5): it only ends the operator.
 
 use crate::ask::{Asking, Questions};
 use crate::egress::{Weighty, is_over};
 use crate::epoch::Epoch;
 use crate::message::{Closing, Crowd, Due, Message};
 use crate::progress::{Flow, WorkerProgress};
-use crate::state::judge::{Judge, JudgeFigures, JudgeSettings};
+use crate::state::judge::{Judge, JudgeFigures, JudgeSettings, WARM_EVENTS};
 use crate::state::merged_watermark::MergedWatermark;
 use crate::wake::Waker;
 use crossbeam_channel::Sender;
@@ -139,17 +139,14 @@ pub struct JudgeStreams<'scope> {
     pub crowds: Stream<'scope, Epoch, Vec<Crowd>>,
 }
 
-/// Events whose panes are looked at ahead.
-const WARM_EVENTS: usize = 32;
-
 /// Lets the memory accesses of the next events overlap: with a million keys each waits for main memory otherwise, and
 /// with ten thousand for the second-level cache.
 fn warm(judge: &Judge, messages: &[Message]) {
-    let look = |message: &Message| match message {
-        Message::Event(event) => judge.warm(event),
-        Message::Control(_) => 0,
-    };
-    std::hint::black_box(messages.iter().fold(0, |all, message| all ^ look(message)));
+    let events = messages.iter().filter_map(|message| match message {
+        Message::Event(event) => Some(event),
+        Message::Control(_) => None,
+    });
+    std::hint::black_box(judge.warm(events));
 }
 
 /// Builds the operator.

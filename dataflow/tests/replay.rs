@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
 
+use floodmark_dataflow::message::TenantId;
 use floodmark_dataflow::replay::{Found, Replay};
 use floodmark_dataflow::state::candidate::{Candidate, CandidateIndex, Finding, Page};
 use floodmark_dataflow::state::history::{BugKey, Fact};
-use floodmark_dataflow::state::panes::TenantId;
 use floodmark_model::{EventTime, Fingerprint, Identity, Level, Rule};
 use floodmark_oracle::{Observation, Oracle};
 use proptest::prelude::*;

@@ -124,14 +124,40 @@ pub fn reaches_over(
     during: impl ExactSizeIterator<Item = u32>,
     threshold: u32,
 ) -> bool {
+    runs_over(before, during).any(|run| run >= u64::from(threshold))
+}
+
+/// What each run of B buckets over the start of a window holds, from the left.
+fn runs_over(
+    before: impl ExactSizeIterator<Item = u32> + Clone,
+    during: impl ExactSizeIterator<Item = u32>,
+) -> impl Iterator<Item = u64> {
     debug_assert_eq!(before.len(), during.len(), "both windows have B buckets");
     let mut run: u64 = before.clone().map(u64::from).sum();
     let runs = before.len().saturating_sub(1);
     // The run moves by a bucket: one leaves on its left, one enters on its right.
-    before.zip(during).take(runs).any(|(left, entered)| {
+    before.zip(during).take(runs).map(move |(left, entered)| {
         run = run - u64::from(left) + u64::from(entered);
-        run >= u64::from(threshold)
+        run
     })
+}
+
+/// How many occurrences must come at least, in the window or the one before, until the window reaches more than `reach`,
+/// which it has reached: until then it need not be looked at.
+#[must_use]
+pub fn missing(
+    reach: Reach,
+    before: impl ExactSizeIterator<Item = u32> + Clone,
+    during: impl ExactSizeIterator<Item = u32> + Clone,
+    threshold: u32,
+    straddle: bool,
+) -> u32 {
+    let own = during.clone().map(u64::from).sum();
+    let greatest = match reach {
+        Reach::Below if straddle => runs_over(before, during).fold(own, u64::max),
+        _ => own,
+    };
+    u64::from(threshold).saturating_sub(greatest) as u32
 }
 
 #[cfg(test)]
@@ -159,6 +185,18 @@ mod tests {
         assert!(!over([0, 0, 0], [0, 0, 10], 10), "the last bucket is in no run from before");
         assert!(!over([10], [10], 10), "one bucket leaves no run between");
         assert!(over([0, u32::MAX], [u32::MAX, 0], 10));
+    }
+
+    #[test]
+    fn what_is_missing_is_what_the_fullest_run_lacks() {
+        let missing = |reach, before: [u32; 3], during: [u32; 3], straddle| {
+            missing(reach, before.into_iter(), during.into_iter(), 10, straddle)
+        };
+        assert_eq!(missing(Reach::Below, [9, 3, 4], [1, 0, 0], true), 2, "the first bucket before is in no run");
+        assert_eq!(missing(Reach::Below, [9, 3, 4], [1, 0, 0], false), 9);
+        assert_eq!(missing(Reach::Below, [0, 0, 1], [0, 0, 7], true), 3, "the window itself is fuller");
+        assert_eq!(missing(Reach::Run, [0, 9, 4], [3, 0, 0], true), 7, "only its own count can say more");
+        assert_eq!(missing(Reach::Own, [0, 0, 0], [10, 5, 0], true), 0);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One recent message of a fingerprint, for the moment in which its incident is emitted (W-10).
 
-use floodmark_dataflow::state::panes::PaneKey;
+use floodmark_dataflow::message::PaneKey;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const SHARDS: usize = 64;

@@ -47,8 +47,8 @@ pub fn pause_after(took: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use floodmark_dataflow::message::PaneKey;
     use floodmark_dataflow::message::TenantId;
-    use floodmark_dataflow::state::panes::PaneKey;
     use floodmark_model::rule::RuleIndex;
     use floodmark_model::{EventTime, Fingerprint};
 

@@ -131,8 +131,7 @@ impl Closings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::TenantId;
-    use crate::state::panes::PaneKey;
+    use crate::message::{PaneKey, TenantId};
     use floodmark_model::rule::RuleIndex;
     use floodmark_model::{EventTime, Fingerprint};
 

@@ -1,7 +1,7 @@
 //! What is known of one bug in a page of history, as a replay reads it.
 
 use super::candidate::CandidateIndex;
-use super::panes::TenantId;
+use super::pane::TenantId;
 use floodmark_model::{EventTime, Fingerprint};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -11,9 +11,8 @@
 //!   occurrence whose window, or the one before it, memory no longer knows is judged from what the occurrence store
 //!   says (W-8); meanwhile no window is dropped that the answer builds on.
 //! - No more than `max_panes` panes are held in windows that are open, and no more than `max_fingerprints` of a tenant in
-//!   one: beyond that a new key has none, its window is
-//!   looked through in the occurrence store when it closes, and the next one as well (Q46); `refused` counts its
-//!   occurrences.
+//!   one: beyond that a new key has none, its window is looked through in the occurrence store when it closes, and the
+//!   next one as well (Q46); `refused` counts its occurrences.
 //! - [`Judge::oldest_epoch`] stays open: progress passes no late occurrence whose judgement is not stored (W-8).
 
 use crate::message::{Answer, Closing, Crowd, Due, Event, EventKind, JudgedRow, KeyAnswer, Question, WindowKey};
@@ -24,7 +23,7 @@ pub use crate::state::rule_windows::{JudgedRule, JudgedVersion};
 use crate::state::stretch::Stretch;
 use floodmark_model::rule::RuleIndex;
 use floodmark_model::{Detection, EventTime, Verdict, Window};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// What a judge is told at its start.
 #[derive(Clone, Debug)]
@@ -69,6 +68,18 @@ pub struct JudgeFigures {
     pub bytes: usize,
 }
 
+/// Events whose panes are looked at ahead.
+pub const WARM_EVENTS: usize = 32;
+
+/// What is looked at ahead for one event.
+#[derive(Clone, Copy, Default)]
+struct Wanted {
+    rule: usize,
+    hash: u64,
+    /// Its key has no pane yet.
+    is_missing: bool,
+}
+
 /// Counts the occurrences of the keys that one worker owns, and judges their windows.
 pub struct Judge {
     rules: Vec<RuleWindows>,
@@ -79,8 +90,10 @@ pub struct Judge {
     closed: Option<EventTime>,
     reached: Option<EventTime>,
     live: bool,
-    /// What came late before all was loaded: whether it has a row is known only then. With the least epoch of each.
-    early: BTreeMap<WindowKey, u64>,
+    /// What came late before all was loaded: whether it has a row is known only then.
+    early: BTreeSet<WindowKey>,
+    /// The least epoch of that.
+    early_since: Option<u64>,
     /// The greatest epoch seen.
     seen: u64,
     /// Panes of open windows, and what those windows weigh.
@@ -112,7 +125,8 @@ impl Judge {
             closed: settings.closed,
             reached: settings.start,
             live: false,
-            early: BTreeMap::new(),
+            early: BTreeSet::new(),
+            early_since: None,
             seen: 0,
             held: 0,
             closings: Closings::default(),
@@ -135,11 +149,32 @@ impl Judge {
         }
     }
 
-    /// Has the panes of events that come next at hand; gives something of them, so that it is not optimised away.
+    /// Has at hand what is looked at for the events that come next: their panes, or where there is none yet those of the
+    /// window before. Step by step for all of them, so that the processor's loads overlap. Gives something of what was
+    /// read, so that it is not optimised away.
     #[must_use]
-    pub fn warm(&self, event: &Event) -> u8 {
-        let rule = &self.rules[usize::from(event.rule.0)];
-        rule.warm(&event.key())
+    pub fn warm<'a>(&self, events: impl Iterator<Item = &'a Event>) -> u8 {
+        let mut wanted = [Wanted::default(); WARM_EVENTS];
+        let mut count = 0;
+        let mut read = 0;
+        for (event, wanted) in events.zip(&mut wanted) {
+            *wanted = Wanted { rule: event.rule.0.into(), hash: event.key().hash(self.seed), is_missing: false };
+            let (panes, _) = self.rules[wanted.rule].recent();
+            read ^= panes.map_or(0, |panes| panes.warm_table(wanted.hash));
+            count += 1;
+        }
+        let wanted = &mut wanted[..count];
+        for wanted in &mut *wanted {
+            let (panes, before) = self.rules[wanted.rule].recent();
+            let pane = panes.and_then(|panes| panes.warm_pane(wanted.hash));
+            wanted.is_missing = pane.is_none();
+            read ^= pane.or_else(|| Some(before?.warm_table(wanted.hash))).unwrap_or(0);
+        }
+        for wanted in wanted.iter().filter(|wanted| wanted.is_missing) {
+            let (_, before) = self.rules[wanted.rule].recent();
+            read ^= before.and_then(|before| before.warm_pane(wanted.hash)).unwrap_or(0);
+        }
+        read
     }
 
     /// An occurrence that has just been read.
@@ -188,7 +223,8 @@ impl Judge {
         };
         let window = WindowKey { rule: event.rule, window_start: start, pane: key };
         if !self.live {
-            self.early.entry(window).and_modify(|since| *since = epoch.min(*since)).or_insert(epoch);
+            self.early.insert(window);
+            self.early_since = Some(self.early_since.map_or(epoch, |since| since.min(epoch)));
             if is_due {
                 rule.note_crossing(place, event);
             }
@@ -261,8 +297,9 @@ impl Judge {
         self.seen = self.seen.max(epoch);
         if !self.live {
             self.live = true;
-            self.judge_loaded(due);
-            for (window, since) in std::mem::take(&mut self.early) {
+            let since = self.early_since.take().unwrap_or(self.seen);
+            self.judge_loaded(since, due);
+            for window in std::mem::take(&mut self.early) {
                 if self.rules[usize::from(window.rule.0)].has_row(&window) {
                     self.closings.close_late(self.seen, window, since);
                 }
@@ -284,8 +321,7 @@ impl Judge {
         }
     }
 
-    fn judge_loaded(&mut self, due: &mut impl FnMut(Due)) {
-        let since = self.early.values().copied().min().unwrap_or(self.seen);
+    fn judge_loaded(&mut self, since: u64, due: &mut impl FnMut(Due)) {
         let mut loaded = Vec::new();
         self.rules.iter_mut().for_each(|rule| rule.judge_loaded(|rows| loaded.push(rows)));
         loaded.into_iter().for_each(|rows| self.emit(rows, since, due));
@@ -454,8 +490,7 @@ impl Judge {
     /// The least epoch that must stay open: what was read in it is not judged, or its totals not read.
     #[must_use]
     pub fn oldest_epoch(&self) -> Option<u64> {
-        let early = self.early.values().copied().min();
-        [self.late_keys.oldest_epoch(), self.closings.oldest_epoch(), early].into_iter().flatten().min()
+        [self.late_keys.oldest_epoch(), self.closings.oldest_epoch(), self.early_since].into_iter().flatten().min()
     }
 
     /// Whether closings wait for the occurrence store.

@@ -122,7 +122,6 @@ struct Sweep {
 }
 
 /// The keys that wait, and those that are asked for.
-#[derive(Default)]
 pub struct LateKeys {
     waiting: BTreeMap<LateKey, Waiting>,
     asked: BTreeMap<LateKey, Asked>,
@@ -130,12 +129,31 @@ pub struct LateKeys {
     question: Vec<LateKey>,
     windows: BTreeMap<LateWindow, WaitingWindow>,
     sweep: Option<Sweep>,
+    /// No greater than any epoch that something waits for: until it is acknowledged, nothing need be looked through.
+    waits_for: u64,
+    /// No greater than the epoch of any late occurrence that is not judged.
+    oldest: Option<u64>,
+}
+
+impl Default for LateKeys {
+    fn default() -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            question: Vec::new(),
+            windows: BTreeMap::new(),
+            sweep: None,
+            waits_for: u64::MAX,
+            oldest: None,
+        }
+    }
 }
 
 impl LateKeys {
     /// An occurrence of epoch `since` is late for `key` in the window that starts at `window`. `seen` is the greatest
     /// epoch so far.
     pub fn add(&mut self, key: LateKey, window: EventTime, ts: EventTime, seen: u64, since: u64) {
+        self.note(seen, since);
         let has_room = self.waiting.len() < KEYS_MAX || self.waiting.contains_key(&key);
         let is_added = has_room
             && self.waiting.entry(key).or_insert_with(|| Waiting::new(ts, seen, since)).add(window, ts, seen, since);
@@ -146,6 +164,7 @@ impl LateKeys {
 
     /// A whole window is to be looked through.
     pub fn add_window(&mut self, window: LateWindow, seen: u64, since: u64) {
+        self.note(seen, since);
         let waiting = self.windows.entry(window).or_insert(WaitingWindow { seen, since, next: None });
         if seen > waiting.seen {
             waiting.next = Some((seen, waiting.next.map_or(since, |(_, known)| known.min(since))));
@@ -172,13 +191,25 @@ impl LateKeys {
         self.waiting.len() + self.asked.len()
     }
 
-    /// The least epoch with a late occurrence that is not judged.
+    /// No greater than the least epoch with a late occurrence that is not judged, and that epoch after each answer.
     #[must_use]
     pub fn oldest_epoch(&self) -> Option<u64> {
+        self.oldest
+    }
+
+    fn note(&mut self, seen: u64, since: u64) {
+        self.waits_for = self.waits_for.min(seen);
+        self.oldest = Some(self.oldest.map_or(since, |oldest| oldest.min(since)));
+    }
+
+    /// Looks through all that waits: with each question and each answer, not with each activation.
+    fn look_through(&mut self) {
+        let keys = self.waiting.values().map(|waiting| waiting.seen);
+        self.waits_for = keys.chain(self.windows.values().map(|window| window.seen)).min().unwrap_or(u64::MAX);
         let waiting = self.waiting.values().map(|waiting| waiting.since);
         let asked = self.asked.values().map(|asked| asked.since);
         let windows = self.windows.values().map(|window| window.since);
-        waiting.chain(asked).chain(windows).chain(self.sweep.as_ref().map(|sweep| sweep.since)).min()
+        self.oldest = waiting.chain(asked).chain(windows).chain(self.sweep.as_ref().map(|sweep| sweep.since)).min();
     }
 
     /// The first window of a rule that an answer under way takes for known: it must stay in memory.
@@ -195,9 +226,13 @@ impl LateKeys {
         memory: impl Fn(RuleIndex) -> (Grid, EventTime),
     ) -> Option<Question> {
         self.take_from_sweep();
+        if !is_acknowledged(self.waits_for) {
+            return None;
+        }
         if self.asked.is_empty()
             && let Some(question) = self.ask_for_keys(&is_acknowledged, memory)
         {
+            self.look_through();
             return Some(Question::Keys(question));
         }
         if self.sweep.is_some() {
@@ -210,6 +245,7 @@ impl LateKeys {
             self.windows.insert(window, WaitingWindow { seen, since, next: None });
         }
         self.sweep = Some(Sweep { window, since, is_answered: false, rest: Vec::new(), open: BTreeSet::new() });
+        self.look_through();
         Some(Question::Window { rule: window.0, window_start: window.1 })
     }
 
@@ -270,6 +306,9 @@ impl LateKeys {
             sweep.open.remove(&key.1);
         }
         self.end_sweep();
+        if self.asked.is_empty() {
+            self.look_through();
+        }
     }
 
     /// The answer did not suffice: the key is to be asked for again, over more windows.
@@ -279,6 +318,10 @@ impl LateKeys {
         let margin = margin * WIDER;
         let next = self.waiting.remove(&key).map(|waiting| Box::new(waiting.merged()));
         self.waiting.insert(key, Waiting { windows, ts, seen, since, margin, next });
+        self.note(seen, since);
+        if self.asked.is_empty() {
+            self.look_through();
+        }
     }
 
     /// The store has said which keys of the window may have an incident; these are the judge's own.
@@ -288,6 +331,7 @@ impl LateKeys {
         sweep.rest.extend(keys);
         self.take_from_sweep();
         self.end_sweep();
+        self.look_through();
     }
 
     fn take_from_sweep(&mut self) {
@@ -302,6 +346,7 @@ impl LateKeys {
             let waiting = self.waiting.entry((rule, pane)).or_insert_with(|| Waiting::new(start, since, since));
             waiting.windows.insert(start);
             waiting.since = waiting.since.min(since);
+            self.waits_for = self.waits_for.min(waiting.seen);
         }
     }
 

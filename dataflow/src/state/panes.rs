@@ -1,29 +1,16 @@
-//! The panes of one window: per key B small counters, in a few bytes each and without a long stop to grow.
+//! The panes of one window: found by key, and without a long stop to grow.
 //!
 //! # Shape
 //!
-//! A pane is `layout.stride` bytes:
+//! Panes lie in one slab, and from 4,096 panes on in one of 64, chosen by hash: chunks of 4,096 panes under an
+//! open-addressed table of 32-bit entries (eight bits of hash, 24 bits of index), 4.6 to 9.2 bytes a pane. Growing touches
+//! one slab's table at a time, and never moves a full chunk.
 //!
-//! | bytes | |
-//! | --- | --- |
-//! | 16 | fingerprint |
-//! | 4 | tenant |
-//! | 1 | verdict (two bits), and how its row first became due (two bits) |
-//! | 1 | hint: what a run from the window before can hold at most; 255 is "so much or more" |
-//! | B times 1, 2 or 4 | saturating counters, of whichever width holds the threshold |
+//! # Invariant
 //!
-//! With ten buckets and a threshold below 256 these are 32 bytes, and 4.6 to 9.2 of table with them. Panes lie in one slab, and from 4,096 panes on in one of 64,
-//! chosen by hash: chunks of 4,096 panes under an open-addressed table of 32-bit entries (eight bits of hash, 24 bits of
-//! index). Growing touches one slab's table at a time, and never moves a full chunk.
-//!
-//! # Invariants
-//!
-//! - A counter saturates at its width's maximum, which is at least the threshold, so what [`Reach`](floodmark_model::Reach)
-//!   says of them is exact.
 //! - A pane is never removed; the whole window is dropped at once.
 
-use floodmark_model::{Detection, Fingerprint, Verdict};
-use serde::{Deserialize, Serialize};
+use super::pane::{PaneKey, PaneLayout, PaneMut};
 
 const SLABS: usize = 64;
 const CHUNK_PANES: usize = 4_096;
@@ -31,76 +18,6 @@ const CHUNK_PANES: usize = 4_096;
 const INDEX_BITS: u32 = 24;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 const TABLE_MIN: usize = 16;
-
-const TENANT_AT: usize = 16;
-const FLAGS_AT: usize = 20;
-const HINT_AT: usize = 21;
-const COUNTS_AT: usize = 22;
-
-/// Index of a tenant's name in the directory of this run. Never stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct TenantId(pub u32);
-
-/// The key of a pane inside one rule's window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PaneKey {
-    /// The bug.
-    pub fingerprint: Fingerprint,
-    /// The tenant.
-    pub tenant: TenantId,
-}
-
-impl PaneKey {
-    /// A seeded hash: the low bits choose slab and place; [`PaneKey::route`] uses another seed, so that the keys of
-    /// one worker still spread over its slabs.
-    #[must_use]
-    pub fn hash(&self, seed: u64) -> u64 {
-        let bits = self.fingerprint.bits();
-        let low = (bits as u64) ^ seed;
-        let high = ((bits >> 64) as u64) ^ (u64::from(self.tenant.0)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        folded_multiply(folded_multiply(low, 0xA076_1D64_78BD_642F) ^ high, 0xE703_7ED1_A0B4_28DB)
-    }
-
-    /// Which worker owns the key, modulo the number of workers.
-    #[must_use]
-    pub fn route(&self) -> u64 {
-        self.hash(0x5851_F42D_4C95_7F2D) >> 32
-    }
-}
-
-fn folded_multiply(left: u64, right: u64) -> u64 {
-    let product = u128::from(left) * u128::from(right);
-    (product as u64) ^ ((product >> 64) as u64)
-}
-
-/// How wide a counter is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CounterWidth {
-    One,
-    Two,
-    Four,
-}
-
-/// The shape of a rule's panes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PaneLayout {
-    buckets: usize,
-    width: CounterWidth,
-    stride: usize,
-}
-
-impl PaneLayout {
-    /// The layout for a rule with this many buckets and this threshold.
-    #[must_use]
-    pub fn new(buckets: usize, threshold: u32) -> Self {
-        let (width, bytes) = match threshold {
-            0..=0xff => (CounterWidth::One, 1),
-            0x100..=0xffff => (CounterWidth::Two, 2),
-            _ => (CounterWidth::Four, 4),
-        };
-        Self { buckets, width, stride: COUNTS_AT + buckets * bytes }
-    }
-}
 
 /// All panes of one window of one rule that one worker owns.
 pub struct Panes {
@@ -164,24 +81,30 @@ impl Panes {
             Some(index) => (index, false),
             None if may_create && slab.len < INDEX_MASK as usize => {
                 self.len += 1;
-                (slab.insert(self.layout, self.seed, hash, key), true)
+                (slab.append(self.layout, self.seed, hash), true)
             }
             None => return None,
         };
-        Some((slab.pane(self.layout, index), is_new))
+        let mut pane = slab.pane(self.layout, index);
+        if is_new {
+            pane.set_key(key);
+        }
+        Some((pane, is_new))
     }
 
-    /// Reads what a search for this key will read first, and gives some of it, so that the processor has it at hand: the
-    /// loads of many keys overlap, where searches one after the other wait for each. `None`: there is no pane.
+    /// Reads the entry with which a search for this hash begins. Reading something of many keys before any of them is
+    /// looked for lets the processor's loads overlap, where searches one after the other wait for each.
     #[must_use]
-    pub fn warm(&self, key: &PaneKey) -> Option<u8> {
-        let hash = key.hash(self.seed);
+    pub fn warm_table(&self, hash: u64) -> u8 {
         let slab = &self.slabs[self.slab_of(hash)];
-        if slab.table.is_empty() {
-            return None;
-        }
-        let index = (slab.table[hash as usize & (slab.table.len() - 1)] & INDEX_MASK) as usize;
-        let index = index.checked_sub(1)?;
+        if slab.table.is_empty() { 0 } else { slab.table[hash as usize & (slab.table.len() - 1)] as u8 }
+    }
+
+    /// Reads the pane that a search for this hash looks at first, likewise. `None`: there is no such pane.
+    #[must_use]
+    pub fn warm_pane(&self, hash: u64) -> Option<u8> {
+        let slab = &self.slabs[self.slab_of(hash)];
+        let index = slab.search(hash, |_| true)?;
         Some(slab.chunks[index / CHUNK_PANES][index % CHUNK_PANES * self.layout.stride])
     }
 
@@ -197,7 +120,8 @@ impl Panes {
             let pane = small[0].pane(self.layout, index);
             let hash = pane.key().hash(self.seed);
             let place = self.slab_of(hash);
-            self.slabs[place].append(self.layout, self.seed, hash, pane.bytes);
+            let index = self.slabs[place].append(self.layout, self.seed, hash);
+            self.slabs[place].pane(self.layout, index).bytes.copy_from_slice(pane.bytes);
         }
     }
 
@@ -218,21 +142,22 @@ fn tag_of(hash: u64) -> u32 {
 
 impl Slab {
     fn find(&self, layout: PaneLayout, hash: u64, key: &PaneKey) -> Option<usize> {
-        if self.table.is_empty() {
-            return None;
-        }
-        let mask = self.table.len() - 1;
+        self.search(hash, |index| self.holds(layout, index, key))
+    }
+
+    /// The first pane with this hash's tag of which `is_it` says so.
+    #[inline]
+    fn search(&self, hash: u64, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+        let mask = self.table.len().checked_sub(1)?;
         let mut place = hash as usize & mask;
         loop {
             let entry = self.table[place];
             if entry == 0 {
                 return None;
             }
-            if entry & !INDEX_MASK == tag_of(hash) {
-                let index = (entry & INDEX_MASK) as usize - 1;
-                if self.holds(layout, index, key) {
-                    return Some(index);
-                }
+            let index = (entry & INDEX_MASK) as usize;
+            if entry & !INDEX_MASK == tag_of(hash) && is_it(index - 1) {
+                return Some(index - 1);
             }
             place = (place + 1) & mask;
         }
@@ -240,19 +165,11 @@ impl Slab {
 
     fn holds(&self, layout: PaneLayout, index: usize, key: &PaneKey) -> bool {
         let at = (index % CHUNK_PANES) * layout.stride;
-        let pane = &self.chunks[index / CHUNK_PANES][at..at + COUNTS_AT];
-        pane[..TENANT_AT] == key.fingerprint.0 && pane[TENANT_AT..FLAGS_AT] == key.tenant.0.to_le_bytes()
+        PaneMut::is_of(&self.chunks[index / CHUNK_PANES][at..at + layout.stride], key)
     }
 
-    fn insert(&mut self, layout: PaneLayout, seed: u64, hash: u64, key: &PaneKey) -> usize {
-        let mut head = [0; COUNTS_AT];
-        head[..TENANT_AT].copy_from_slice(&key.fingerprint.0);
-        head[TENANT_AT..FLAGS_AT].copy_from_slice(&key.tenant.0.to_le_bytes());
-        self.append(layout, seed, hash, &head)
-    }
-
-    /// Appends a pane that begins with `head`; its remaining counters are zero.
-    fn append(&mut self, layout: PaneLayout, seed: u64, hash: u64, head: &[u8]) -> usize {
+    /// Appends an empty pane.
+    fn append(&mut self, layout: PaneLayout, seed: u64, hash: u64) -> usize {
         // At most seven of eight places are taken, so that a search ends soon.
         if (self.len + 1) * 8 > self.table.len() * 7 {
             self.grow(layout, seed);
@@ -263,8 +180,7 @@ impl Slab {
         }
         let chunk = self.chunks.last_mut().expect("a chunk was pushed for the first pane");
         reserve_pane(chunk, layout.stride);
-        chunk.extend_from_slice(head);
-        chunk.resize(chunk.len() + layout.stride - head.len(), 0);
+        chunk.resize(chunk.len() + layout.stride, 0);
         self.len += 1;
         self.place(hash, index);
         index
@@ -303,144 +219,11 @@ fn reserve_pane(chunk: &mut Vec<u8>, stride: usize) {
     }
 }
 
-/// One pane.
-pub struct PaneMut<'a> {
-    layout: PaneLayout,
-    bytes: &'a mut [u8],
-}
-
-/// What a pane remembers of how its row first became due, from the flags' value on.
-const DETECTIONS: [Option<Detection>; 4] =
-    [None, Some(Detection::Window), Some(Detection::Bridge), Some(Detection::Late)];
-const VERDICTS: [Verdict; 4] = [Verdict::Below, Verdict::Own, Verdict::Bridge, Verdict::Blocked];
-
-impl PaneMut<'_> {
-    const VERDICT_MASK: u8 = 0b0011;
-    const DETECTION_SHIFT: u32 = 2;
-
-    /// Its key.
-    #[must_use]
-    pub fn key(&self) -> PaneKey {
-        let fingerprint = self.bytes[..TENANT_AT].try_into().expect("16 bytes");
-        let tenant = self.bytes[TENANT_AT..FLAGS_AT].try_into().expect("4 bytes");
-        PaneKey { fingerprint: Fingerprint(fingerprint), tenant: TenantId(u32::from_le_bytes(tenant)) }
-    }
-
-    /// The window's verdict, as last judged.
-    #[must_use]
-    pub fn verdict(&self) -> Verdict {
-        VERDICTS[usize::from(self.bytes[FLAGS_AT] & Self::VERDICT_MASK)]
-    }
-
-    /// Notes the window's verdict.
-    pub fn set_verdict(&mut self, verdict: Verdict) {
-        let number = VERDICTS.iter().position(|known| *known == verdict).expect("all are listed") as u8;
-        self.bytes[FLAGS_AT] = (self.bytes[FLAGS_AT] & !Self::VERDICT_MASK) | number;
-    }
-
-    /// How the window's row first became due; `None` while there is no row.
-    #[must_use]
-    pub fn detection(&self) -> Option<Detection> {
-        DETECTIONS[usize::from((self.bytes[FLAGS_AT] >> Self::DETECTION_SHIFT) & 0b11)]
-    }
-
-    /// Notes how the window's row first became due.
-    pub fn set_detection(&mut self, detection: Detection) {
-        let number = DETECTIONS.iter().position(|known| *known == Some(detection)).expect("all are listed") as u8;
-        self.bytes[FLAGS_AT] = (self.bytes[FLAGS_AT] & Self::VERDICT_MASK) | (number << Self::DETECTION_SHIFT);
-    }
-
-    /// What a run from the window before can hold at most.
-    #[must_use]
-    pub fn hint(&self) -> Hint {
-        Hint(self.bytes[HINT_AT])
-    }
-
-    /// Notes what a run from the window before can hold.
-    pub fn set_hint(&mut self, hint: Hint) {
-        self.bytes[HINT_AT] = hint.0;
-    }
-
-    /// What the window after can get from this one: all but the first bucket, in which no run begins.
-    #[must_use]
-    pub fn hint_for_next(&self) -> Hint {
-        Hint::of(self.counts().skip(1).fold(0, u32::saturating_add))
-    }
-
-    /// Adds `n` occurrences to a bucket; saturates.
-    pub fn add(&mut self, bucket: usize, n: u32) {
-        debug_assert!(bucket < self.layout.buckets);
-        let counts = &mut self.bytes[COUNTS_AT..];
-        match self.layout.width {
-            CounterWidth::One => counts[bucket] = counts[bucket].saturating_add(u8::try_from(n).unwrap_or(u8::MAX)),
-            CounterWidth::Two => {
-                let place = &mut counts[bucket * 2..bucket * 2 + 2];
-                let count =
-                    u16::from_le_bytes([place[0], place[1]]).saturating_add(u16::try_from(n).unwrap_or(u16::MAX));
-                place.copy_from_slice(&count.to_le_bytes());
-            }
-            CounterWidth::Four => {
-                let place = &mut counts[bucket * 4..bucket * 4 + 4];
-                let count = u32::from_le_bytes([place[0], place[1], place[2], place[3]]).saturating_add(n);
-                place.copy_from_slice(&count.to_le_bytes());
-            }
-        }
-    }
-
-    /// The counts of its buckets.
-    #[must_use]
-    pub fn counts(&self) -> impl ExactSizeIterator<Item = u32> + Clone {
-        let (counts, width) = (&self.bytes[COUNTS_AT..], self.layout.width);
-        (0..self.layout.buckets).map(move |bucket| match width {
-            CounterWidth::One => u32::from(counts[bucket]),
-            CounterWidth::Two => u32::from(u16::from_le_bytes([counts[bucket * 2], counts[bucket * 2 + 1]])),
-            CounterWidth::Four => {
-                let place = &counts[bucket * 4..bucket * 4 + 4];
-                u32::from_le_bytes([place[0], place[1], place[2], place[3]])
-            }
-        })
-    }
-
-    /// The sum of its counts; exact below the threshold.
-    #[must_use]
-    pub fn count(&self) -> u32 {
-        match self.layout.width {
-            CounterWidth::One => self.bytes[COUNTS_AT..].iter().map(|count| u32::from(*count)).sum(),
-            CounterWidth::Two | CounterWidth::Four => self.counts().fold(0, u32::saturating_add),
-        }
-    }
-}
-
-/// The most that a run over a window's start can hold of the window before, in one byte: a pane whose own count and
-/// hint stay below the threshold need not look at the window before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hint(u8);
-
-impl Hint {
-    /// The hint of this many.
-    #[must_use]
-    pub fn of(count: u32) -> Self {
-        Self(u8::try_from(count).unwrap_or(u8::MAX))
-    }
-
-    /// The hint of `n` more.
-    #[must_use]
-    pub fn plus(self, n: u32) -> Self {
-        Self::of(u32::from(self.0).saturating_add(n))
-    }
-
-    /// Whether a run may hold the threshold, with `count` in the window itself.
-    #[must_use]
-    pub fn may_reach(self, count: u32, threshold: u32) -> bool {
-        self.0 > 0 && (self.0 == u8::MAX || u32::from(self.0) + count >= threshold)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
+    use crate::message::TenantId;
+    use floodmark_model::Fingerprint;
 
     fn key(n: u32) -> PaneKey {
         PaneKey { fingerprint: Fingerprint::from_bits(u128::from(n) << 40), tenant: TenantId(n % 3) }
@@ -493,54 +276,5 @@ mod tests {
         let mut panes = Panes::new(PaneLayout::new(10, 10), 7);
         panes.entry(&key(1), true).expect("created").0.add(0, 1);
         assert!(panes.bytes() < 1_000, "{}", panes.bytes());
-    }
-
-    #[test]
-    fn flags_are_kept_apart() {
-        let mut panes = Panes::new(PaneLayout::new(2, 10), 7);
-        let (mut pane, is_new) = panes.entry(&key(1), true).expect("created");
-        assert!(is_new);
-        assert_eq!((pane.verdict(), pane.detection(), pane.hint()), (Verdict::Below, None, Hint::of(0)));
-        for verdict in VERDICTS {
-            for detection in [Detection::Window, Detection::Bridge, Detection::Late] {
-                pane.set_verdict(verdict);
-                pane.set_detection(detection);
-                assert_eq!((pane.verdict(), pane.detection()), (verdict, Some(detection)));
-            }
-        }
-        pane.add(1, 4);
-        pane.set_hint(Hint::of(7));
-        assert_eq!((pane.count(), pane.hint(), pane.hint_for_next()), (4, Hint::of(7), Hint::of(4)));
-    }
-
-    #[test]
-    fn a_hint_says_no_only_when_it_is_sure() {
-        assert!(!Hint::of(0).may_reach(100, 10), "nothing lies in the window before");
-        assert!(!Hint::of(4).may_reach(5, 10));
-        assert!(Hint::of(5).may_reach(5, 10));
-        assert!(Hint::of(254).plus(1).may_reach(1, 1_000_000), "255 is so much or more");
-    }
-
-    proptest! {
-        /// Counters of every width are exact below the threshold, against a plain map.
-        #[test]
-        fn counts_are_exact_below_the_threshold(
-            threshold in prop_oneof![1u32..300, 65_000u32..66_000, 70_000u32..71_000],
-            adds in proptest::collection::vec((0u32..4, 0usize..5, 1u32..40_000), 0..60),
-        ) {
-            let mut panes = Panes::new(PaneLayout::new(5, threshold), 3);
-            let mut counts = BTreeMap::<u32, [u64; 5]>::new();
-            for (n, bucket, add) in adds {
-                panes.entry(&key(n), true).expect("created").0.add(bucket, add);
-                counts.entry(n).or_default()[bucket] += u64::from(add);
-            }
-            let capped = |count: u64| count.min(u64::from(threshold));
-            for (n, counts) in counts {
-                let pane = panes.get(&key(n)).expect("stored");
-                prop_assert_eq!(capped(pane.count().into()), capped(counts.iter().sum()));
-                let exact = pane.counts().zip(counts).all(|(is, was)| capped(is.into()) == capped(was));
-                prop_assert!(exact);
-            }
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! The windows of one rule that are in memory, open or retained, and how their panes are counted and judged.
 
-use super::panes::{Hint, PaneKey, PaneLayout, PaneMut, Panes};
+use super::pane::{PaneKey, PaneLayout, PaneMut};
+use super::panes::Panes;
 use super::stretch::{Before, Grid, JudgedWindow, Terms};
 use crate::message::{Crowd, CrowdKey, Event, JudgedRow, TenantId, WindowKey};
 use floodmark_model::rule::RuleIndex;
@@ -133,7 +134,8 @@ impl Tenancy {
 ///   refused, whose windows say so.
 /// - A pane's verdict is what W-4 says of the counts in memory, given the verdict of the window before. That of the first
 ///   window is as it was when the one before it was still known.
-/// - A pane's hint is no less than what a run from the window before can hold, unless that one holds by itself.
+/// - A pane's slack is no more than what [`predicate::missing`] says of the counts in memory, and is used up by the
+///   occurrences of its own window and of the one before. Until it is, the verdict cannot change by them.
 pub(super) struct RuleWindows {
     index: RuleIndex,
     rule: JudgedRule,
@@ -205,12 +207,10 @@ impl RuleWindows {
         pane.is_some_and(|pane| pane.detection().is_some())
     }
 
-    /// Has at hand what the next event of this key most likely looks at: its pane, or where it has none the one of the
-    /// window before, from which a new pane gets its hint.
-    pub(super) fn warm(&self, key: &PaneKey) -> u8 {
-        let Some(held) = self.windows.get(self.recent) else { return 0 };
-        let before = || self.windows.get(self.recent.checked_sub(1)?)?.panes.warm(key);
-        held.panes.warm(key).or_else(before).unwrap_or(0)
+    /// Where the next events of this rule most likely belong, and the panes of the window before it.
+    pub(super) fn recent(&self) -> (Option<&Panes>, Option<&Panes>) {
+        let panes = |place: usize| self.windows.get(place).map(|held| &held.panes);
+        (panes(self.recent), self.recent.checked_sub(1).and_then(panes))
     }
 
     /// Where the window that starts here is held, from now on at the latest.
@@ -261,11 +261,11 @@ impl RuleWindows {
         if is_new {
             held.tenants.note(key.tenant, |said| said.panes += 1);
         }
-        let Terms { threshold, straddle } = self.rule.versions[held.version].terms(event.tenant);
-        if is_new && straddle {
-            let before = left.last_mut().filter(|before| before.start.plus(window_ms) == start);
-            let before = before.and_then(|before| before.panes.get(&key));
-            pane.set_hint(before.map_or(Hint::default(), |before| before.hint_for_next()));
+        if is_new {
+            let Terms { threshold, straddle } = self.rule.versions[held.version].terms(event.tenant);
+            let before = left.last_mut().filter(|before| straddle && before.start.plus(window_ms) == start);
+            let before = before.and_then(|before| before.panes.get(&key)).map_or(0, |before| before.count_for_next());
+            pane.set_slack(threshold.saturating_sub(before));
         }
         pane.add(bucket, event.n);
         let added = if is_new { weight(panes_before + 1) - weight(panes_before) } else { 0 };
@@ -274,18 +274,13 @@ impl RuleWindows {
             // It stands whatever comes, and so does what follows from it.
             return Counted::Counted { added, is_due: false, has_row };
         }
-        let count = pane.count();
-        let runs = straddle && verdict == Verdict::Below && pane.hint().may_reach(count, threshold);
-        let mut is_due = runs || count >= threshold;
+        let mut is_due = pane.use_slack(event.n);
         // No run that reaches into the next window begins in the first bucket.
         if bucket > 0
             && let Some(next) = right.first_mut().filter(|next| start.plus(window_ms) == next.start)
             && let Some(mut pane) = next.panes.get(&key)
         {
-            let Terms { threshold, straddle } = self.rule.versions[next.version].terms(event.tenant);
-            let hint = pane.hint().plus(event.n);
-            pane.set_hint(hint);
-            is_due |= straddle && pane.verdict() == Verdict::Below && hint.may_reach(pane.count(), threshold);
+            is_due |= pane.use_slack(event.n) && pane.verdict().reach() == Reach::Below;
         }
         Counted::Counted { added, is_due, has_row }
     }
@@ -297,7 +292,11 @@ impl RuleWindows {
         let before = held.weight();
         match held.panes.entry(&event.key(), may_create) {
             Some((mut pane, is_new)) => {
+                if is_new {
+                    pane.set_slack(self.rule.versions[held.version].terms(event.tenant).threshold);
+                }
                 pane.add(((event.ts.0 - held.start.0) / bucket_ms) as usize, event.n);
+                pane.use_slack(event.n);
                 held.tenants.note(event.tenant, |said| said.panes += u32::from(is_new));
             }
             None => held.refuse(event.tenant),
@@ -332,7 +331,6 @@ impl RuleWindows {
             let mut keys = Vec::with_capacity(self.windows[place].panes.len());
             self.windows[place].panes.for_each(|pane| keys.push(pane.key()));
             for key in keys {
-                self.load_hint(place, &key);
                 let ts = crossings.get(&(start, key)).copied().unwrap_or(start);
                 if let Some((Some(row), _)) = self.judge_one(place, &key, None, ts) {
                     rows.entry(key).or_default().push(row);
@@ -340,14 +338,6 @@ impl RuleWindows {
             }
         }
         rows.into_values().for_each(&mut emit);
-    }
-
-    fn load_hint(&mut self, place: usize, key: &PaneKey) {
-        let (before, held) = self.with_before(place);
-        let hint = before.and_then(|before| before.panes.get(key)).map(|pane| pane.hint_for_next());
-        if let (Some(hint), Some(mut pane)) = (hint, held.panes.get(key)) {
-            pane.set_hint(hint);
-        }
     }
 
     /// Judges a key's window again, and those to the right until nothing changes (Q40). `before` is what the occurrence
@@ -385,29 +375,25 @@ impl RuleWindows {
         given: Option<Before>,
         ts: EventTime,
     ) -> Option<(Option<JudgedRow>, bool)> {
-        let (index, known_from) = (self.index, self.known_from);
+        let (index, known_from, buckets) = (self.index, self.known_from, self.rule.grid.buckets);
         let terms = self.rule.versions[self.windows[place].version].terms(key.tenant);
         let (before, held) = self.with_before(place);
         let mut pane = held.panes.get(key)?;
-        let known = match (&given, before) {
-            (Some(given), _) => {
-                pane.set_hint(Hint::of(given.counts.iter().skip(1).copied().fold(0, u32::saturating_add)));
-                Some(judge(&pane, given.counts.iter().copied(), given.is_incident, terms))
+        let was = pane.verdict();
+        let is_unknown = held.start == known_from || before.as_ref().is_some_and(|before| before.has_refused);
+        let before = before.filter(|_| held.start != known_from).and_then(|before| before.panes.get(key));
+        let verdict = match (given, before) {
+            (Some(given), _) => judge(&mut pane, given.counts.iter().copied(), given.is_incident, terms),
+            (None, Some(before)) => judge(&mut pane, before.counts(), before.verdict().is_incident(), terms),
+            (None, None) => {
+                // A run stays what it is while memory does not know what stands before it.
+                let is_incident = is_unknown && pane.verdict() == Verdict::Blocked;
+                judge(&mut pane, std::iter::repeat_n(0, buckets), is_incident, terms)
             }
-            (None, _) if held.start == known_from => None,
-            (None, Some(before)) => match before.panes.get(key) {
-                Some(before) => Some(judge(&pane, before.counts(), before.verdict().is_incident(), terms)),
-                None if before.has_refused => None,
-                None => Some(judge(&pane, pane.counts().map(|_| 0), false, terms)),
-            },
-            (None, None) => Some(judge(&pane, pane.counts().map(|_| 0), false, terms)),
         };
-        let own = || predicate::own(pane.counts(), terms.threshold);
-        let verdict = known.unwrap_or_else(|| if own() { Verdict::Own } else { pane.verdict() });
-        if verdict == pane.verdict() && (pane.detection().is_some() || !verdict.is_incident()) {
+        if verdict == was && (pane.detection().is_some() || !verdict.is_incident()) {
             return Some((None, false));
         }
-        pane.set_verdict(verdict);
         if !verdict.is_incident() && pane.detection().is_none() {
             return Some((None, true));
         }
@@ -475,13 +461,17 @@ fn weight(panes: usize) -> usize {
     if panes == 0 { 0 } else { panes + WINDOW_PANES }
 }
 
-/// W-4 for one pane. What was reached stays so: a start knows it from the row, where the counts are cut.
+/// W-4 for one pane, which notes the verdict and what is missing to the next. What was reached stays so: a start knows it
+/// from the row, where the counts are cut.
 fn judge(
-    pane: &PaneMut<'_>,
+    pane: &mut PaneMut<'_>,
     before: impl ExactSizeIterator<Item = u32> + Clone,
     is_incident: bool,
     Terms { threshold, straddle }: Terms,
 ) -> Verdict {
-    let reach = Reach::of(before, pane.counts(), threshold, straddle);
-    Verdict::new(reach.max(pane.verdict().reach()), is_incident)
+    let reach = Reach::of(before.clone(), pane.counts(), threshold, straddle).max(pane.verdict().reach());
+    let verdict = Verdict::new(reach, is_incident);
+    pane.set_slack(predicate::missing(reach, before, pane.counts(), threshold, straddle));
+    pane.set_verdict(verdict);
+    verdict
 }
