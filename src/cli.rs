@@ -95,12 +95,18 @@ impl Command {
 fn print(text: impl std::fmt::Display) -> Result<(), Failure> {
     use std::io::{ErrorKind, Write};
     let mut out = std::io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+    match writeln!(out, "{}", printable(&text.to_string())).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::dependency(format!("standard output: {error}")))
         }
         _ => Ok(()),
     }
+}
+
+/// The text without control characters: what comes from a record must not move the cursor.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    text.replace(|letter: char| letter.is_control() && !matches!(letter, '\n' | '\t'), " ")
 }
 
 /// Prints JSON for programs.

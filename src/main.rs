@@ -1,7 +1,7 @@
 //! The `floodmark` command.
 
 use clap::Parser;
-use floodmark::cli::{Command, Failure};
+use floodmark::cli::{Command, Failure, printable};
 use std::process::ExitCode;
 
 /// Windows of millions of panes come and go: this allocator gives their memory back.
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match Floodmark::parse().command.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { message, exit_code }) => {
-            eprintln!("floodmark: {message}");
+            eprintln!("floodmark: {}", printable(&message));
             ExitCode::from(exit_code)
         }
     }

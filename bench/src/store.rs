@@ -266,10 +266,6 @@ impl IncidentStore for NoIncidents {
         Ok(self.with_seen(|seen| ids.filter(|id| seen.insert(*id)).collect()))
     }
 
-    async fn existing(&self, ids: &[IncidentId]) -> Result<Vec<IncidentId>, StoreError> {
-        Ok(self.with_seen(|seen| ids.iter().filter(|id| seen.contains(id)).copied().collect()))
-    }
-
     async fn refresh_incidents(&self, _generation: Generation, _facts: &[WindowFacts]) -> Result<(), StoreError> {
         Ok(())
     }
@@ -279,8 +275,8 @@ impl IncidentStore for NoIncidents {
         _generation: Generation,
         _windows: &[ClosedWindow],
         _settled: bool,
-    ) -> Result<(), StoreError> {
-        Ok(())
+    ) -> Result<usize, StoreError> {
+        Ok(0)
     }
 
     async fn commit(&self, _generation: Generation, _progress: &Progress) -> Result<(), StoreError> {

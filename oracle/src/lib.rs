@@ -106,16 +106,6 @@ impl Oracle {
         Self { rules: rules.into_iter().collect(), max_fingerprints: None }
     }
 
-    /// The same, but no burst over a boundary is an incident, whatever [`Rule::straddle`] says: W-2 alone decides.
-    #[must_use]
-    pub fn without_bridges(mut self) -> Self {
-        for rule in &mut self.rules {
-            rule.straddle = false;
-            rule.earlier.iter_mut().for_each(|version| version.straddle = false);
-        }
-        self
-    }
-
     /// The same with a limit of fingerprints for each (rule, tenant, window); without one there are no
     /// [`Outcome::crowds`].
     #[must_use]

@@ -13,6 +13,9 @@ pub enum Failure {
     Fenced,
 }
 
+/// Said after what a store says of a table or column that it does not know.
+pub(crate) const MIGRATE: &str = ": its schema is missing, or of another release: run `floodmark migrate`";
+
 /// A failed call to a store. Its message says which store, what was tried and what the store said; never a
 /// password.
 #[derive(Debug)]

@@ -181,6 +181,12 @@ impl<'a> Ledger<'a> {
         }
     }
 
+    /// Rows that are withdrawn, and were not.
+    pub(crate) fn withdrawn(&self) -> usize {
+        let is_withdrawn = |standing: Option<Standing>| standing.is_some_and(|row| row.status == Status::Withdrawn);
+        self.entries.values().filter(|entry| is_withdrawn(entry.now) && !is_withdrawn(entry.before)).count()
+    }
+
     /// Whether a row becomes live, or ceases to be.
     pub(crate) fn moves_any(&self) -> bool {
         self.entries.values().any(|entry| entry.is_live() != entry.was_live())

@@ -285,9 +285,6 @@ pub trait IncidentStore: Send + Sync + 'static {
         rows: &[JudgedIncident],
     ) -> impl Future<Output = Result<Vec<IncidentId>, StoreError>> + Send;
 
-    /// Which of these ids have a row.
-    fn existing(&self, ids: &[IncidentId]) -> impl Future<Output = Result<Vec<IncidentId>, StoreError>> + Send;
-
     /// Writes samples and times of incidents whose window is still open (W-10). Leaves rows with a total alone, and
     /// never creates one.
     fn refresh_incidents(
@@ -305,13 +302,13 @@ pub trait IncidentStore: Send + Sync + 'static {
     ///
     /// What stands is `closed`, or with `settled` (embedded end of input, decision 14) stays `open` where it is.
     /// Episodes and audit as in [`Self::write_incidents`]. Repeating it with other facts corrects them. It never
-    /// creates a row.
+    /// creates a row. Gives how many rows it has withdrawn.
     fn close_incidents(
         &self,
         generation: Generation,
         windows: &[ClosedWindow],
         settled: bool,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    ) -> impl Future<Output = Result<usize, StoreError>> + Send;
 
     /// Writes progress: the partitions given, never moving an offset, a watermark or the closed time back, and the
     /// settings hash, in one transaction.

@@ -112,11 +112,6 @@ impl IncidentStore for PostgresStore {
         written.await?.map_err(|held| fenced(ACTION, generation, held))
     }
 
-    async fn existing(&self, ids: &[IncidentId]) -> Result<Vec<IncidentId>, StoreError> {
-        let call = self.lane(Lane::Closings, "look incidents up");
-        call.run(async |session| incidents::existing(session, ids).await).await
-    }
-
     async fn refresh_incidents(&self, generation: Generation, facts: &[WindowFacts]) -> Result<(), StoreError> {
         let call = self.lane(Lane::Closings, "write samples");
         let rows = values::FactRows::new(facts);
@@ -131,16 +126,16 @@ impl IncidentStore for PostgresStore {
         generation: Generation,
         windows: &[ClosedWindow],
         settled: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<usize, StoreError> {
         let call = self.lane(Lane::Closings, "write totals");
         for alone in [Alone::No, Alone::Yes] {
             let closing = incidents::Closing { generation, windows, settled, alone };
             let close = async |session: &_, pipeline: &_| incidents::close(session, pipeline, closing).await;
-            if call.fenced(&self.pipeline, generation, close).await? {
-                break;
+            if let Some(withdrawn) = call.fenced(&self.pipeline, generation, close).await? {
+                return Ok(withdrawn);
             }
         }
-        Ok(())
+        Ok(0)
     }
 
     async fn commit(&self, generation: Generation, progress: &Progress) -> Result<(), StoreError> {

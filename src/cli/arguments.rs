@@ -2,7 +2,7 @@
 
 use super::Failure;
 use crate::config::load::{Flags, Loaded, load};
-use crate::config::show::mask_password;
+use crate::config::show::mask_secrets;
 use clap::Args;
 use figment::value::Value;
 use floodmark_model::time::{EffectiveTime, RawTime, Zone};
@@ -47,7 +47,7 @@ impl StoreArguments {
 
 /// A password in a flag would show in the process list.
 pub(super) fn refuse_password(flag: &str, url: &str) -> Result<(), Failure> {
-    if mask_password(url) == url {
+    if mask_secrets(url) == url {
         return Ok(());
     }
     let name = flag.trim_start_matches('-').to_uppercase();
@@ -108,6 +108,7 @@ mod tests {
         let refused = refuse_password("--postgres", "postgres://me:hunter2@db/x").unwrap_err();
         assert_eq!(refused.exit_code, 2);
         assert!(!refused.message.contains("hunter2") && refused.message.contains("FLOODMARK_POSTGRES"));
+        assert!(refuse_password("--postgres", "host=db password=hunter2").is_err());
         assert!(refuse_password("--postgres", "postgres://me@db/x").is_ok());
     }
 

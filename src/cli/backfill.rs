@@ -353,7 +353,7 @@ impl fmt::Display for Report {
     }
 }
 
-fn verdict_table(verdicts: &[&Verdict]) -> comfy_table::Table {
+fn verdict_table(verdicts: &[&Verdict]) -> table::Rows {
     let mut shown = table::table(&["window", "tenant", "rule", "fingerprint", "incident", "before", "after"]);
     let total = |total: Option<u64>| total.map_or_else(|| "-".to_owned(), |total| total.to_string());
     for verdict in verdicts {

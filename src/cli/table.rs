@@ -2,15 +2,32 @@
 
 use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 use floodmark_model::EventTime;
+use std::fmt;
 
 /// A line under the headings, and no other.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// A table with these headings that fits the terminal.
-pub(super) fn table(headings: &[&str]) -> Table {
+/// A table that fits the terminal.
+pub(super) struct Rows(Table);
+
+/// A table with these headings.
+pub(super) fn table(headings: &[&str]) -> Rows {
     let mut table = Table::new();
     table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic).set_header(headings);
-    table
+    Rows(table)
+}
+
+impl Rows {
+    /// Adds a row, each cell on one line and without control characters: what a record holds must not move the cursor.
+    pub(super) fn add_row(&mut self, cells: impl IntoIterator<Item: AsRef<str>>) {
+        self.0.add_row(cells.into_iter().map(|cell| one_line(cell.as_ref(), usize::MAX)));
+    }
+}
+
+impl fmt::Display for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 /// A time in RFC 3339, to the second.
@@ -43,6 +60,9 @@ mod tests {
     fn a_message_stays_on_its_line() {
         assert_eq!(one_line("a\nb\u{1b}[31m", 20), "a b [31m");
         assert_eq!(one_line("abcdef", 4), "abc…");
+        let mut rows = table(&["tenant"]);
+        rows.add_row(["a\n\u{1b}[2Jb".to_owned()]);
+        assert!(rows.to_string().contains("a  [2Jb"), "{rows}");
         assert_eq!(time(EventTime(0)), "1970-01-01T00:00:00Z");
     }
 }

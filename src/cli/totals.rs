@@ -59,7 +59,7 @@ fn show(rows: &[TotalRow]) -> String {
 }
 
 /// The totals as a table.
-pub(super) fn table(rows: &[TotalRow]) -> comfy_table::Table {
+pub(super) fn table(rows: &[TotalRow]) -> table::Rows {
     let mut shown = table::table(&["window", "tenant", "rule", "fingerprint", "total"]);
     for row in rows {
         let window = table::time(row.window_start);

@@ -183,7 +183,11 @@ fn effective(file: File, figment: &Figment) -> Result<Config, ConfigError> {
 /// Where the value of a key came from, for people.
 pub(super) fn origin(figment: &Figment, key: &str) -> String {
     let section = key.split('[').next().unwrap_or(key);
-    let Some(metadata) = figment.find_metadata(section) else { return "the defaults".into() };
+    figment.find_metadata(section).map_or_else(|| "the defaults".into(), origin_of)
+}
+
+/// The same, from what figment notes with a value.
+pub(super) fn origin_of(metadata: &figment::Metadata) -> String {
     match &metadata.source {
         Some(figment::Source::File(path)) => path.display().to_string(),
         _ if metadata.name.contains("environment") => "the environment".into(),

@@ -1,9 +1,11 @@
 //! What `floodmark check` prints: every value with its origin, secrets masked.
 
 use super::file::File;
-use super::load::{Loaded, origin};
+use super::load::{Loaded, origin, origin_of};
 use figment::value::{Dict, Value};
+use regex::Regex;
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 /// One effective value.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -48,7 +50,9 @@ impl Loaded {
                 }
             }
             _ => {
-                let origin = origin(&self.figment, key);
+                // Names of client settings hold dots, so that they are not found as keys.
+                let known = self.figment.get_metadata(value.tag()).map(origin_of);
+                let origin = known.unwrap_or_else(|| origin(&self.figment, key));
                 shown.push(Shown { key: key.to_owned(), value: masked(key, &plain(value)), origin });
             }
         }
@@ -70,25 +74,31 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Masks what may be a secret: the password in a URL, and client settings that hold one.
+/// What the names of secrets hold.
+const SECRET_NAME: &str = "password|passwd|passphrase|secret|token|credential|jaas|ssl\\.key\\.pem";
+
+/// Masks what may be a secret: settings that are named like one, and passwords inside other text.
 fn masked(key: &str, value: &str) -> String {
-    const SECRET_PARTS: [&str; 5] = ["password", "secret", "token", "jaas", "ssl.key.pem"];
+    static NAME: LazyLock<Regex> = LazyLock::new(|| pattern(&format!("(?i){SECRET_NAME}")));
     // Names of tenants are keys as well.
     let is_rule = key.starts_with("rules[");
-    if !is_rule && SECRET_PARTS.iter().any(|part| key.to_ascii_lowercase().contains(part)) {
-        return "***".into();
-    }
-    mask_password(value)
+    if !is_rule && NAME.is_match(key) { "***".into() } else { mask_secrets(value) }
 }
 
-/// `scheme://user:password@host` with the password masked; other text as it is.
+/// The text without its passwords: what stands between a user and `@`, and the values of names like `password`, in URLs,
+/// in keywords (`host=db password=...`) and in settings of clients.
 #[must_use]
-pub fn mask_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let authority = rest.find(['/', '?']).unwrap_or(rest.len());
-    let Some((user, host)) = rest[..authority].rsplit_once('@') else { return url.to_owned() };
-    let user = user.split_once(':').map_or_else(|| user.to_owned(), |(name, _)| format!("{name}:***"));
-    format!("{scheme}://{user}@{host}{}", &rest[authority..])
+pub fn mask_secrets(text: &str) -> String {
+    static USER: LazyLock<Regex> = LazyLock::new(|| pattern(r"([^\s/:@?&=,]+):[^\s?/][^\s?]*@"));
+    static NAMED: LazyLock<Regex> = LazyLock::new(|| {
+        const VALUE: &str = r#"'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s&;,]+"#;
+        pattern(&format!(r"(?i)([\w.-]*(?:{SECRET_NAME})[\w.-]*\s*=\s*)(?:{VALUE})"))
+    });
+    NAMED.replace_all(&USER.replace_all(text, "$1:***@"), "$1***").into_owned()
+}
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a pattern of the program")
 }
 
 #[cfg(test)]
@@ -97,8 +107,23 @@ mod tests {
 
     #[test]
     fn a_password_is_never_shown() {
-        assert_eq!(mask_password("postgres://me:p@ss:w0rd@db/x?a=b"), "postgres://me:***@db/x?a=b");
-        assert_eq!(mask_password("http://127.0.0.1:8123/db"), "http://127.0.0.1:8123/db");
+        for (text, shown) in [
+            ("postgres://me:p@ss:w0rd@db/x?a=b", "postgres://me:***@db/x?a=b"),
+            ("postgres://me:a/b@db/x", "postgres://me:***@db/x"),
+            ("me:hunter2@db/x", "me:***@db/x"),
+            (
+                "postgres://me@db/x?sslmode=disable&password=a%20b&y=z",
+                "postgres://me@db/x?sslmode=disable&password=***&y=z",
+            ),
+            ("http://db:8123/x?user=me&Password=hunter2", "http://db:8123/x?user=me&Password=***"),
+            (r"host=db password = 'it\'s mine' user=me", "host=db password = *** user=me"),
+            ("principal=me secret=hunter2 lifeSeconds=3600", "principal=me secret=*** lifeSeconds=3600"),
+        ] {
+            assert_eq!(mask_secrets(text), shown);
+        }
+        for text in ["http://127.0.0.1:8123/db", "kafka1:9092,kafka2:9092", "host=db user=me", "postgres://me@db/x"] {
+            assert_eq!(mask_secrets(text), text);
+        }
         assert_eq!(masked("kafka.client.sasl.password", "x"), "***");
         assert_eq!(masked("kafka.client.ssl.key.password", "x"), "***");
         assert_eq!(masked("kafka.client.sasl.username", "me"), "me");

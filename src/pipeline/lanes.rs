@@ -19,7 +19,7 @@ use floodmark_dataflow::egress::{Acknowledge, Delivery};
 use floodmark_dataflow::message::{Closing, CrowdKey, Due, JudgedRow, WindowKey};
 use floodmark_model::incident::JudgedIncident;
 use floodmark_model::rule::RuleIndex;
-use floodmark_model::{EventTime, IncidentKey, IncidentKind, Reach, Rule, Window};
+use floodmark_model::{EventTime, IncidentKey, IncidentKind, Rule, Window};
 use floodmark_sinks::{FACTS_MAX, Generation, IncidentStore, OccurrenceStore};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -215,10 +215,10 @@ impl<O: OccurrenceStore, I: IncidentStore> Lanes<O, I> {
     async fn close_keys(&self, rule: &Rule, keys: &[IncidentKey]) -> Result<(), Ended> {
         let ask = async || closed_windows(&*self.occurrences, rule, keys).await;
         let windows = self.persist.until_stored(self.occurrences.name(), "read totals", ask).await?;
-        let withdrawn = windows.iter().filter(|window| window.reach == Reach::Below).count();
-        self.intake.metrics.withdrawn(withdrawn as u64);
         let write = async || self.incidents.close_incidents(self.generation, &windows, false).await;
-        self.persist.until_stored(self.incidents.name(), "write totals", write).await
+        let withdrawn = self.persist.until_stored(self.incidents.name(), "write totals", write).await?;
+        self.intake.metrics.withdrawn(withdrawn as u64);
+        Ok(())
     }
 
     fn of_rule<'a>(&self, index: usize, keys: impl IntoIterator<Item = &'a WindowKey>) -> Vec<IncidentKey> {

@@ -68,6 +68,13 @@ fn a_password_is_never_shown() {
         .output::<&str>("check", []);
     assert_eq!(shown.exit_code, Some(0), "{shown:?}");
     assert!(shown.stdout.contains("postgres://me:") && !shown.stdout.contains("hunter2"), "{}", shown.stdout);
+    let keywords = "postgres = \"host=db password='hunter2'\"\nclickhouse = \"http://db:8123/x?password=hunter2\"\n\
+        [kafka.client]\n\"sasl.oauthbearer.config\" = \"secret=hunter2\"";
+    let shown = installation(keywords).output::<&str>("check", []);
+    assert_eq!(shown.exit_code, Some(0), "{shown:?}");
+    assert!(!shown.stdout.contains("hunter2"), "{}", shown.stdout);
+    let setting = shown.stdout.lines().find(|line| line.contains("sasl.oauthbearer.config")).unwrap();
+    assert!(setting.contains(".toml"), "{setting}");
 }
 
 #[test]

@@ -63,6 +63,10 @@ const PERMANENT_CODES: [(u32, &str); 44] = [
     (516, "AUTHENTICATION_FAILED"),
 ];
 
+/// Codes of a table or column that is not there.
+const OF_THE_SCHEMA: [u32; 5] = [10, 16, 47, 60, UNKNOWN_DATABASE];
+const UNKNOWN_DATABASE: u32 = 81;
+
 /// The longest message kept: ClickHouse repeats the statement in some.
 const DETAIL_CHARS_MAX: usize = 2_000;
 
@@ -114,6 +118,12 @@ fn exception_code(text: &str) -> Option<u32> {
 /// The message with its causes: a client's own says only that it could not connect, not why.
 fn detail(error: &Error) -> String {
     let mut detail = error.to_string();
+    if let Some(code) = exception_code(&detail).filter(|code| OF_THE_SCHEMA.contains(code)) {
+        // The server repeats the whole statement.
+        let said = detail.find(" in scope ").or_else(|| detail.find(": While ")).unwrap_or(detail.len());
+        detail.truncate(said);
+        detail.push_str(if code == UNKNOWN_DATABASE { ": create it first" } else { crate::error::MIGRATE });
+    }
     let mut cause = error.source().and_then(std::error::Error::source);
     while let Some(error) = cause {
         detail.push_str(": ");

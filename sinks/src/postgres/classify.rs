@@ -7,12 +7,18 @@ use tokio_postgres::error::SqlState;
 /// The error of a failed call. The message never repeats the URL.
 pub(super) fn error(action: &'static str, error: &tokio_postgres::Error) -> StoreError {
     let detail = match error.as_db_error() {
-        Some(db) => format!("{} (SQLSTATE {})", db.message(), db.code().code()),
+        Some(db) => format!("{} (SQLSTATE {}){}", db.message(), db.code().code(), advice(db.code())),
         // The client's own message names its cause last: "error connecting to server: Connection refused".
         None => std::error::Error::source(error).map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}")),
     };
     let failure = if is_of_the_clients_making(&error.to_string()) { Failure::Permanent } else { failure(error.code()) };
     StoreError { store: STORE, action, failure, detail }
+}
+
+/// What to do about a schema that is not there, or not this release's.
+fn advice(code: &SqlState) -> &'static str {
+    const OF_THE_SCHEMA: [&str; 3] = ["3F000", "42703", "42P01"];
+    if OF_THE_SCHEMA.contains(&code.code()) { crate::error::MIGRATE } else { "" }
 }
 
 /// What the client refuses before the server is asked, by its text, since it has no code: a URL without the password
@@ -48,6 +54,12 @@ fn failure(code: Option<&SqlState>) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_schema_that_is_missing_is_to_be_migrated() {
+        assert!(advice(&SqlState::UNDEFINED_TABLE).contains("floodmark migrate"));
+        assert_eq!(advice(&SqlState::UNIQUE_VIOLATION), "");
+    }
 
     #[test]
     fn what_passes_is_waited_for_and_what_does_not_is_loud() {

@@ -116,15 +116,20 @@ pub(super) struct Closing<'a> {
 }
 
 /// Most closings leave rows live that were, so that no incident that is due has to wait for them: with [`Alone::No`]
-/// only those rows are written that stand as they were read. Says whether all is done; if not, it is repeated alone.
-pub(super) async fn close(session: &Session, pipeline: &str, closing: Closing<'_>) -> Result<(Fence, bool), Error> {
+/// only those rows are written that stand as they were read. Gives how many rows are withdrawn; `None`: not all is done,
+/// and it is to be repeated alone.
+pub(super) async fn close(
+    session: &Session,
+    pipeline: &str,
+    closing: Closing<'_>,
+) -> Result<(Fence, Option<usize>), Error> {
     let Closing { generation, windows, settled, alone } = closing;
     let mut ledger = Ledger::of(windows.iter().map(|window| &window.facts.key));
     let held = ledger::begin_and_read(session, pipeline, alone, &mut ledger).await?;
     ledger.close(windows, settled);
     let is_alone = alone == Alone::Yes;
     if held != Some(generation.0) || (!is_alone && ledger.moves_any()) {
-        return Ok((held, false));
+        return Ok((held, None));
     }
     ledger::read_left(session, &mut ledger).await?;
     ledger.link();
@@ -136,7 +141,7 @@ pub(super) async fn close(session: &Session, pipeline: &str, closing: Closing<'_
     if is_alone && !beside.is_empty() {
         session.query(CHANGE, &change_parameters(&Standings::of(beside), &generation)).await?;
     }
-    Ok((held, written.len() == closed.ids.len()))
+    Ok((held, (written.len() == closed.ids.len()).then(|| ledger.withdrawn())))
 }
 
 /// Not alone, a row's episode and reach may have changed since it was read.
@@ -180,13 +185,6 @@ fn close_parameters<'a>(facts: &'a FactRows, rows: &'a Standings, closing: &'a C
         &closing.settled,
         &closing.generation.0,
     ]
-}
-
-/// See [`crate::IncidentStore::existing`].
-pub(super) async fn existing(session: &Session, ids: &[IncidentId]) -> Result<Vec<IncidentId>, Error> {
-    let ids: Vec<String> = ids.iter().map(IncidentId::to_string).collect();
-    let rows = session.query("SELECT id FROM incidents WHERE id = ANY ($1)", &[&ids]).await?;
-    Ok(rows.iter().filter_map(|row| IncidentId::from_hex(row.get(0))).collect())
 }
 
 /// See [`crate::IncidentStore::refresh_incidents`]. Facts without rows say nothing yet, and are passed over.

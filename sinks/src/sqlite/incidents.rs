@@ -31,13 +31,14 @@ pub(super) fn close(
     generation: Generation,
     windows: &[ClosedWindow],
     settled: bool,
-) -> Result<(), Trouble> {
+) -> Result<usize, Trouble> {
     let mut ledger = Ledger::of(windows.iter().map(|window| &window.facts.key));
     ledger::read(transaction, &mut ledger)?;
     ledger.close(windows, settled);
     ledger::read_left(transaction, &mut ledger)?;
     ledger.link();
-    ledger.changes().iter().try_for_each(|change| apply(transaction, generation, change))
+    ledger.changes().iter().try_for_each(|change| apply(transaction, generation, change))?;
+    Ok(ledger.withdrawn())
 }
 
 fn apply(transaction: &Transaction<'_>, generation: Generation, change: &Change<'_>) -> Result<(), Trouble> {
@@ -141,18 +142,6 @@ fn audit(
         ))?
         .execute(params![change.id.to_string(), transition, generation.0, change.reason()])?;
     Ok(())
-}
-
-/// See [`crate::IncidentStore::existing`].
-pub(super) fn existing(reader: &Connection, ids: &[IncidentId]) -> Result<Vec<IncidentId>, Trouble> {
-    let mut statement = reader.prepare_cached("SELECT EXISTS (SELECT 1 FROM incidents WHERE id = ?)")?;
-    let mut existing = Vec::new();
-    for &id in ids {
-        if statement.query_row([id.to_string()], |row| row.get(0))? {
-            existing.push(id);
-        }
-    }
-    Ok(existing)
 }
 
 /// See [`crate::IncidentStore::refresh_incidents`]. Facts without rows say nothing yet, and are passed over.

@@ -141,11 +141,6 @@ impl IncidentStore for SqliteStore {
         .await
     }
 
-    async fn existing(&self, ids: &[IncidentId]) -> Result<Vec<IncidentId>, StoreError> {
-        let ids = ids.to_vec();
-        self.read("look incidents up", move |reader| incidents::existing(reader, &ids)).await
-    }
-
     async fn refresh_incidents(&self, generation: Generation, facts: &[WindowFacts]) -> Result<(), StoreError> {
         let facts = facts.to_vec();
         self.write_as(generation, "refresh incidents", move |transaction| incidents::refresh(transaction, &facts)).await
@@ -156,7 +151,7 @@ impl IncidentStore for SqliteStore {
         generation: Generation,
         windows: &[ClosedWindow],
         settled: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<usize, StoreError> {
         let windows = windows.to_vec();
         self.write_as(generation, "close incidents", move |transaction| {
             incidents::close(transaction, generation, &windows, settled)

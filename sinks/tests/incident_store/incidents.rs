@@ -40,24 +40,11 @@ pub(crate) async fn w6_an_incident_is_stored_once_and_reported_as_new_once(store
     assert_eq!(rows(store).await[1].status, closed.status, "and a closed row stays so");
 }
 
-pub(crate) async fn existing_names_the_rows_that_are_there(store: &impl IncidentStore) {
-    let generation = store.take_over().await.unwrap();
-    store.write_incidents(generation, &[incident(0), incident(600_000)]).await.unwrap();
-    let mut existing = store.existing(&[0, 300_000, 600_000].map(|start| key(start).id())).await.unwrap();
-    existing.sort();
-    let mut expected = [0, 600_000].map(|start| key(start).id());
-    expected.sort();
-    assert_eq!(existing, expected);
-    store.close_incidents(generation, &[closed(0, 9)], false).await.unwrap();
-    assert_eq!(store.existing(&[key(0).id()]).await.unwrap(), [key(0).id()], "a withdrawn row is one");
-}
-
 pub(crate) async fn calls_about_nothing_do_nothing(store: &impl IncidentStore) {
     let generation = store.take_over().await.unwrap();
     store.migrate().await.unwrap();
     store.ping().await.unwrap();
     assert_eq!(store.write_incidents(generation, &[]).await.unwrap(), []);
-    assert_eq!(store.existing(&[]).await.unwrap(), []);
     store.refresh_incidents(generation, &[]).await.unwrap();
     store.close_incidents(generation, &[], false).await.unwrap();
     store.commit(generation, &Progress::default()).await.unwrap();
@@ -82,8 +69,9 @@ pub(crate) async fn w9_closing_writes_the_total_and_repeating_it_corrects(store:
 pub(crate) async fn w9_a_row_that_was_never_due_is_withdrawn_and_comes_back_when_it_is(store: &impl IncidentStore) {
     let generation = store.take_over().await.unwrap();
     store.write_incidents(generation, &[incident(0)]).await.unwrap();
-    store.close_incidents(generation, &[closed(0, 9)], false).await.unwrap();
-    store.close_incidents(generation, &[closed(0, 9)], false).await.unwrap();
+    let below = [closed(0, 9), closed(600_000, 9)];
+    assert_eq!(store.close_incidents(generation, &below, false).await.unwrap(), 1, "the other one has no row");
+    assert_eq!(store.close_incidents(generation, &below, false).await.unwrap(), 0, "it is withdrawn already");
     assert_eq!((row(store).await.status, row(store).await.total), (Status::Withdrawn, Some(9)));
     assert_eq!(store.stored_incidents(EventTime::MIN).await.unwrap(), [], "to the judge it does not exist");
 
@@ -266,8 +254,6 @@ pub(crate) async fn twenty_thousand_incidents_are_one_insert(store: &impl Incide
         .collect();
     assert_eq!(store.write_incidents(generation, &new).await.unwrap().len(), 20_000);
     assert_eq!(store.write_incidents(generation, &new).await.unwrap(), []);
-    let ids: Vec<_> = new.iter().map(|new| new.key.id()).collect();
-    assert_eq!(store.existing(&ids).await.unwrap().len(), 20_000);
     let rows = rows(store).await;
     assert_eq!(rows.len(), 20_000);
     let (first, second) = rows.split_at(10_000);

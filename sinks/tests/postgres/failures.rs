@@ -43,7 +43,7 @@ async fn g4_a_write_that_was_applied_but_reported_as_failed_is_repeated() {
     assert!(error.is_transient(), "{error}");
     assert_eq!(rows(&direct).await.len(), 1, "it was applied");
     assert_eq!(store.write_incidents(generation, &[incident(0)]).await.unwrap(), []);
-    assert_eq!(store.existing(&[key(0).id()]).await.unwrap(), [key(0).id()], "which is how the caller knows");
+    assert_eq!(rows(&direct).await.len(), 1, "once");
 
     proxy.lose_commit.store(true, Ordering::SeqCst);
     let error = store.close_incidents(generation, &[closed(0, 12)], false).await.unwrap_err();

@@ -8,7 +8,6 @@ use floodmark_sinks::{Failure, IncidentStore};
 promises! {
     fresh:
     incidents::w6_an_incident_is_stored_once_and_reported_as_new_once,
-    incidents::existing_names_the_rows_that_are_there,
     incidents::calls_about_nothing_do_nothing,
     incidents::w9_closing_writes_the_total_and_repeating_it_corrects,
     incidents::w9_a_row_that_was_never_due_is_withdrawn_and_comes_back_when_it_is,
