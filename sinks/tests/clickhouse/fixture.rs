@@ -1,9 +1,10 @@
 //! A database per test, and records to put into it.
 
+use crate::occurrence_store::records::occurrence;
 use floodmark_model::progress::{PartitionKey, PartitionProgress, Progress, Tallies};
 use floodmark_model::{
-    Coordinates, EventTime, Fingerprint, Identity, IncidentKey, IncidentKind, Level, Occurrence, RecordTime, Rule,
-    TopicId, Window,
+    Coordinates, EventTime, Fingerprint, Identity, IncidentKey, IncidentKind, Occurrence, RecordTime, Rule, TopicId,
+    Window,
 };
 use floodmark_sinks::OccurrenceStore;
 use floodmark_sinks::clickhouse::{ClickHouseSettings, ClickHouseStore};
@@ -71,26 +72,12 @@ pub(crate) fn record(n: i64) -> Occurrence<'static> {
 pub(crate) fn at_place(ts: i64, partition: i32, offset: i64) -> Occurrence<'static> {
     let at = Coordinates { topic_id: TOPIC, partition, offset };
     Occurrence {
-        tenant: "acme".into(),
-        fingerprint: Fingerprint::from_bits(1),
-        ts: EventTime(ts),
-        ts_missing: false,
-        ts_clamped: false,
-        ts_original: "".into(),
-        level: Level::Error,
-        service: "checkout".into(),
         host: "host-1".into(),
         source: "app.log".into(),
         kind: "exception".into(),
-        template_id: "".into(),
-        message: "boom".into(),
-        exception_type: "".into(),
-        event_id: "".into(),
-        identity: Identity::of_record(at),
-        at,
-        origin: None,
         record_time: RecordTime(ts + 5),
         raw: Cow::Borrowed(b"{\"message\":\"boom\"}"),
+        ..occurrence(at, ts)
     }
 }
 

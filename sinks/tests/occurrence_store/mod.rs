@@ -4,4 +4,5 @@
 
 pub(crate) mod inspect;
 pub(crate) mod keys;
-mod records;
+pub(crate) mod records;
+pub(crate) mod versions;

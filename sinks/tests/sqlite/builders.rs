@@ -1,11 +1,11 @@
 //! Short names for what the tests put in.
 
 pub(crate) use crate::incident_store::builders::*;
-use floodmark_model::{Coordinates, EventTime, Identity, Level, Occurrence, RecordTime, Rule};
+use crate::occurrence_store::records;
+use floodmark_model::{Coordinates, Identity, Occurrence, RecordTime, Rule};
 use floodmark_sinks::rows::RowBlock;
 use floodmark_sinks::sqlite::SqliteStore;
 use floodmark_sinks::{OccurrenceStore, Selection, TotalRow};
-use std::borrow::Cow;
 
 /// A store that holds nothing.
 pub(crate) async fn fresh() -> (SqliteStore, ()) {
@@ -15,28 +15,7 @@ pub(crate) async fn fresh() -> (SqliteStore, ()) {
 /// The record at this offset of partition 0, with event time `ts`: the default rule counts it.
 pub(crate) fn occurrence(offset: i64, ts: i64) -> Occurrence<'static> {
     let at = Coordinates { topic_id: TOPIC, partition: 0, offset };
-    Occurrence {
-        tenant: "acme".into(),
-        fingerprint: fingerprint(1),
-        ts: EventTime(ts),
-        ts_missing: false,
-        ts_clamped: false,
-        ts_original: "".into(),
-        level: Level::Error,
-        service: "checkout".into(),
-        host: "".into(),
-        source: "".into(),
-        kind: "".into(),
-        template_id: "".into(),
-        message: "boom".into(),
-        exception_type: "".into(),
-        event_id: "".into(),
-        identity: Identity::of_record(at),
-        at,
-        origin: None,
-        record_time: RecordTime(1_000_000),
-        raw: Cow::Borrowed(b"{}"),
-    }
+    Occurrence { record_time: RecordTime(1_000_000), ..records::occurrence(at, ts) }
 }
 
 /// The same with a client's id (I-2).
