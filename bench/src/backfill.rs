@@ -98,15 +98,15 @@ impl Round {
 struct Figures {
     /// Until the backfill topic held every record; live 0.
     sent_seconds: f64,
-    /// Until progress said that all of them and all they caused are durable.
+    /// Until progress said that all of them are durable.
     durable_seconds: f64,
-    /// Until that, or until the command has ended with its verdicts.
+    /// Live, until all closing is stored as well; otherwise until the command has ended with its verdicts.
     seconds: f64,
     engine: Usage,
     command: Usage,
     /// What the engine asked of its stores meanwhile, the longest in all first.
     calls: Vec<Calls>,
-    incidents: i64,
+    incidents: usize,
 }
 
 /// What a process has used.
@@ -175,8 +175,13 @@ impl Backfill {
 
     /// A later record for each partition.
     fn later(&self) -> impl Iterator<Item = (i32, RecordTime, String)> {
-        let ts = START.plus(self.records as i64 * RECORD_MS + AHEAD_MS);
+        let ts = self.end().plus(AHEAD_MS);
         (0..PARTITIONS).map(move |partition| (partition, RecordTime(ts.0), probe(1, ts)))
+    }
+
+    /// Behind the last record that is measured.
+    fn end(&self) -> EventTime {
+        START.plus(self.records as i64 * RECORD_MS)
     }
 
     fn live(&self) -> Result<(Figures, State)> {
@@ -187,19 +192,21 @@ impl Backfill {
         let look = Look::new(setup.postgres.url())?;
         let started = Instant::now();
         let engine = setup.installation.start::<&str>([]);
-        self.wait_until_durable(&engine, &look, self.records + PARTITIONS as u64)?;
+        wait_until(&engine, || Ok(look.durable()? >= self.records + PARTITIONS as u64))?;
+        let durable_seconds = started.elapsed().as_secs_f64();
+        wait_until(&engine, || Ok(look.closed_to()? >= self.end()))?;
         let seconds = started.elapsed().as_secs_f64();
         let usage = Usage::of(&engine.process_id().to_string());
         ensure!(late(&engine)? == 0.0, "live, no record may be late");
         let state = State::of(&setup);
         let figures = Figures {
             sent_seconds: 0.0,
-            durable_seconds: seconds,
+            durable_seconds,
             seconds,
             engine: usage,
             command: Usage::default(),
             calls: calls(&metrics(&engine)?),
-            incidents: state.incidents,
+            incidents: state.incidents.len(),
         };
         engine.stop();
         Ok((figures, state))
@@ -213,7 +220,7 @@ impl Backfill {
         let look = Look::new(setup.postgres.url())?;
         let mut engine = setup.installation.start::<&str>([]);
         engine.wait_until_ready();
-        self.wait_until_durable(&engine, &look, PARTITIONS as u64)?;
+        wait_until(&engine, || Ok(look.durable()? >= PARTITIONS as u64 && look.closed_to()? >= self.end()))?;
         let path = setup.installation.folder().join("records.ndjson");
         let bytes = self.write(&path)?;
         *file_bytes = fs::metadata(&path)?.len();
@@ -222,11 +229,15 @@ impl Backfill {
         let (first, changes) = bed.backfill()?;
         ensure!(late(&engine)? >= self.records as f64, "every record of the file must be late");
         wanted.check(&State::of(&setup), "the backfill")?;
-        let all_new = Changes { new: wanted.incidents, ..Changes::default() };
-        ensure!(changes == all_new, "the verdict is {changes:?} where all {} incidents are new", wanted.incidents);
+        let all_new = Changes { new: wanted.incidents.len(), ..Changes::default() };
+        ensure!(
+            changes == all_new,
+            "the verdict is {changes:?} where all {} incidents are new",
+            wanted.incidents.len()
+        );
         let (again, changes) = bed.backfill()?;
         wanted.check(&State::of(&setup), "the second backfill of the file")?;
-        let unchanged = Changes { unchanged: wanted.incidents, ..Changes::default() };
+        let unchanged = Changes { unchanged: wanted.incidents.len(), ..Changes::default() };
         ensure!(changes == unchanged, "the second verdict is {changes:?} where nothing has changed");
         engine.stop();
         Ok((first, again))
@@ -238,15 +249,6 @@ impl Backfill {
         let migrated = setup.installation.output::<&str>("migrate", []);
         ensure!(migrated.exit_code == Some(0), "floodmark migrate: {}", migrated.stderr);
         Ok(setup)
-    }
-
-    fn wait_until_durable(&self, engine: &Engine, look: &Look, records: u64) -> Result<()> {
-        let started = Instant::now();
-        while look.durable()? < records {
-            ensure!(started.elapsed() < DEADLINE, "not durable in time; the engine says:\n{}", engine.log());
-            thread::sleep(LOOK);
-        }
-        Ok(())
     }
 
     /// Writes the file; says how many bytes it has when it is not compressed.
@@ -263,6 +265,15 @@ impl Backfill {
         file.flush()?;
         Ok(bytes)
     }
+}
+
+fn wait_until(engine: &Engine, is_done: impl Fn() -> Result<bool>) -> Result<()> {
+    let started = Instant::now();
+    while !is_done()? {
+        ensure!(started.elapsed() < DEADLINE, "not durable in time; the engine says:\n{}", engine.log());
+        thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 fn metrics(engine: &Engine) -> Result<String> {

@@ -87,21 +87,24 @@ pub(crate) struct Look {
     found: Statement,
     durable: Statement,
     sent: Statement,
+    closed: Statement,
 }
 
 impl Look {
     /// Connects. The engine must have made its tables.
     pub(crate) fn new(url: &str) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (client, found, durable, sent) = runtime.block_on(async {
+        let (client, found, durable, sent, closed) = runtime.block_on(async {
             let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
             tokio::spawn(connection);
             let found = client.prepare("SELECT id FROM incidents WHERE id = ANY($1)").await?;
             let durable = client.prepare("SELECT coalesce(sum(next_offset), 0)::bigint FROM progress").await?;
             let sent = client.prepare("SELECT coalesce(max(next_offset), 0) FROM backfill_inputs").await?;
-            Ok::<_, tokio_postgres::Error>((client, found, durable, sent))
+            let closed = "SELECT coalesce(min(extract(epoch FROM closed_watermark) * 1000), 0)::bigint FROM pipeline";
+            let closed = client.prepare(closed).await?;
+            Ok::<_, tokio_postgres::Error>((client, found, durable, sent, closed))
         })?;
-        Ok(Self { runtime, client, found, durable, sent })
+        Ok(Self { runtime, client, found, durable, sent, closed })
     }
 
     /// Which of these incidents have a row.
@@ -113,6 +116,11 @@ impl Look {
     /// How many records are durable, with all that they caused.
     pub(crate) fn durable(&self) -> Result<u64> {
         self.number(&self.durable)
+    }
+
+    /// All closing up to here is stored.
+    pub(crate) fn closed_to(&self) -> Result<EventTime> {
+        Ok(EventTime(self.number(&self.closed)? as i64))
     }
 
     /// How many bytes of a file the backfill topic holds, while its backfill runs.

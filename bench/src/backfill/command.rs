@@ -109,14 +109,14 @@ struct Verdict {
 /// How many incidents changed how.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Changes {
-    pub(super) new: i64,
-    pub(super) raised: i64,
-    pub(super) unchanged: i64,
-    pub(super) withdrawn: i64,
+    pub(super) new: usize,
+    pub(super) raised: usize,
+    pub(super) unchanged: usize,
+    pub(super) withdrawn: usize,
 }
 
 impl Changes {
-    fn standing(&self) -> i64 {
+    fn standing(&self) -> usize {
         self.new + self.raised + self.unchanged
     }
 }
