@@ -1,19 +1,29 @@
-//! What the operating system says of this process.
+//! What the operating system says of processes.
 
-use std::fs;
+use std::{fs, io};
 
 /// Peak resident memory of this process, in bytes.
 pub(crate) fn peak_memory_bytes() -> u64 {
-    status_kib("VmHWM:") * 1_024
+    peak_memory_bytes_of("self")
+}
+
+/// Peak resident memory of a process, in bytes; 0 once it has ended.
+pub(crate) fn peak_memory_bytes_of(process: &str) -> u64 {
+    status_kib(process, "VmHWM:") * 1_024
+}
+
+/// From now on the peak of a process is the greatest since now.
+pub(crate) fn forget_peak_memory_of(process: &str) -> io::Result<()> {
+    fs::write(format!("/proc/{process}/clear_refs"), "5")
 }
 
 /// Resident memory of this process now, in bytes.
 pub(crate) fn memory_bytes() -> u64 {
-    status_kib("VmRSS:") * 1_024
+    status_kib("self", "VmRSS:") * 1_024
 }
 
-fn status_kib(field: &str) -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+fn status_kib(process: &str, field: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap_or_default();
     line.split_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(0)
 }

@@ -1,5 +1,6 @@
 //! `floodmark-bench`: what floodmark costs, as ratios against something measured in the same run.
 
+mod backfill;
 mod engine;
 mod latency;
 mod load;
@@ -32,6 +33,8 @@ enum What {
     Engine(engine::Engine),
     /// A filled topic through the pipeline, without stores and with all of them, each against a bare loop
     Pipeline(pipeline::Pipeline),
+    /// Records of a file through `backfill`, against the same records live
+    Backfill(backfill::Backfill),
     /// From records in Kafka to an incident row in Postgres
     Latency(latency::Latency),
     /// kill -9 under load, and how long the start after it takes
@@ -47,6 +50,7 @@ fn main() -> anyhow::Result<()> {
     match Bench::parse().what {
         What::Engine(engine) => engine.run(),
         What::Pipeline(pipeline) => pipeline.run(),
+        What::Backfill(backfill) => backfill.run(),
         What::Latency(latency) => latency.run(),
         What::Restart(restart) => restart.run(),
         What::WhatIf(what_if) => what_if.run(),

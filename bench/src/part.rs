@@ -108,9 +108,8 @@ pub(crate) struct Calls {
     pub(crate) seconds: f64,
 }
 
-/// The calls that metrics have timed.
-fn calls(metrics: &Metrics) -> Vec<Calls> {
-    let text = metrics.render(true);
+/// The calls that metrics, as `/metrics` shows them, have timed.
+pub(crate) fn calls(text: &str) -> Vec<Calls> {
     let series = |line: &str, name: &str| {
         let (labels, value) = line.strip_prefix(name)?.split_once("} ")?;
         Some((labels.to_owned(), value.parse::<f64>().ok()?))
@@ -250,7 +249,7 @@ impl Part {
             (ending, join(watching))
         });
         let Some(figures) = figures else { bail!("the pipeline has ended: {ending:?}") };
-        Ok(Figures { incidents: due.load(Ordering::Relaxed), calls: calls(&metrics), ..figures })
+        Ok(Figures { incidents: due.load(Ordering::Relaxed), calls: calls(&metrics.render(true)), ..figures })
     }
 }
 

@@ -41,12 +41,12 @@ pub(crate) struct Pipeline {
 
 const PARTITIONS: i32 = 4;
 /// Records a second of event time, and so a millisecond each.
-const RECORD_MS: i64 = 1;
+pub(crate) const RECORD_MS: i64 = 1;
 /// 2026-01-01T00:00:00Z, when the first record happened.
-const START: EventTime = EventTime(1_767_225_600_000);
+pub(crate) const START: EventTime = EventTime(1_767_225_600_000);
 
 /// Kinds of calls in the table.
-const CALLS_SHOWN: usize = 8;
+pub(crate) const CALLS_SHOWN: usize = 8;
 
 /// All that one kind of records has given.
 #[derive(Serialize)]

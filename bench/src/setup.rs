@@ -1,4 +1,4 @@
-//! A whole floodmark for `latency` and `restart`: the release binary as a child process, with a topic and databases of
+//! A whole floodmark for `backfill`, `latency` and `restart`: the release binary as a child process, with a topic and databases of
 //! its own, which go with it.
 
 use anyhow::{Context, Result, ensure};
@@ -6,7 +6,7 @@ use floodmark_kafka::KafkaSettings;
 use floodmark_model::{EventTime, Fingerprint, IncidentId, IncidentKey, IncidentKind, Window};
 use floodmark_testkit::services::clickhouse::ClickHouseDatabase;
 use floodmark_testkit::services::engine::Installation;
-use floodmark_testkit::services::kafka::Topic;
+use floodmark_testkit::services::kafka::{LaterTopic, Topic};
 use floodmark_testkit::services::postgres::PostgresDatabase;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,11 +23,14 @@ const WINDOW_MS: i64 = 300_000;
 pub(crate) struct Setup {
     /// Where the engine reads.
     pub(crate) topic: Topic,
+    /// Where backfills go. Nobody has created it yet.
+    pub(crate) backfill_topic: LaterTopic,
     /// Starts the engine.
     pub(crate) installation: Installation,
     /// Where incidents appear.
     pub(crate) postgres: PostgresDatabase,
-    _clickhouse: ClickHouseDatabase,
+    /// Where occurrences appear.
+    pub(crate) clickhouse: ClickHouseDatabase,
 }
 
 impl Setup {
@@ -39,13 +42,18 @@ impl Setup {
         };
         ensure!(binary.is_file(), "there is no {}: build it, or name another with --binary", binary.display());
         let topic = Topic::create(name, PARTITIONS);
+        let backfill_topic = LaterTopic::new(&format!("{}.backfill", topic.name()));
         let (postgres, clickhouse) = (PostgresDatabase::create(name), ClickHouseDatabase::create(name));
-        let configuration =
-            format!("workers = {workers}\n[kafka]\nbrokers = \"{}\"\ntopic = \"{}\"\n", topic.brokers(), topic.name());
+        let configuration = format!(
+            "workers = {workers}\n[kafka]\nbrokers = {:?}\ntopic = {:?}\nbackfill_topic = {:?}\n",
+            topic.brokers(),
+            topic.name(),
+            backfill_topic.name()
+        );
         let installation = Installation::new(binary, &configuration)
             .with_environment("FLOODMARK_POSTGRES", postgres.url())
             .with_environment("FLOODMARK_CLICKHOUSE", &clickhouse.url());
-        Ok(Self { topic, installation, postgres, _clickhouse: clickhouse })
+        Ok(Self { topic, backfill_topic, installation, postgres, clickhouse })
     }
 
     /// How to reach its topic, with further settings of librdkafka.
@@ -78,20 +86,25 @@ pub(crate) struct Look {
     client: Client,
     found: Statement,
     durable: Statement,
+    sent: Statement,
+    closed: Statement,
 }
 
 impl Look {
     /// Connects. The engine must have made its tables.
     pub(crate) fn new(url: &str) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (client, found, durable) = runtime.block_on(async {
+        let (client, found, durable, sent, closed) = runtime.block_on(async {
             let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
             tokio::spawn(connection);
             let found = client.prepare("SELECT id FROM incidents WHERE id = ANY($1)").await?;
             let durable = client.prepare("SELECT coalesce(sum(next_offset), 0)::bigint FROM progress").await?;
-            Ok::<_, tokio_postgres::Error>((client, found, durable))
+            let sent = client.prepare("SELECT coalesce(max(next_offset), 0) FROM backfill_inputs").await?;
+            let closed = "SELECT coalesce(min(extract(epoch FROM closed_watermark) * 1000), 0)::bigint FROM pipeline";
+            let closed = client.prepare(closed).await?;
+            Ok::<_, tokio_postgres::Error>((client, found, durable, sent, closed))
         })?;
-        Ok(Self { runtime, client, found, durable })
+        Ok(Self { runtime, client, found, durable, sent, closed })
     }
 
     /// Which of these incidents have a row.
@@ -102,7 +115,21 @@ impl Look {
 
     /// How many records are durable, with all that they caused.
     pub(crate) fn durable(&self) -> Result<u64> {
-        let row = self.runtime.block_on(self.client.query_one(&self.durable, &[]))?;
+        self.number(&self.durable)
+    }
+
+    /// All closing up to here is stored.
+    pub(crate) fn closed_to(&self) -> Result<EventTime> {
+        Ok(EventTime(self.number(&self.closed)? as i64))
+    }
+
+    /// How many bytes of a file the backfill topic holds, while its backfill runs.
+    pub(crate) fn sent_bytes(&self) -> Result<u64> {
+        self.number(&self.sent)
+    }
+
+    fn number(&self, query: &Statement) -> Result<u64> {
+        let row = self.runtime.block_on(self.client.query_one(query, &[]))?;
         Ok(row.get::<_, i64>(0) as u64)
     }
 }
