@@ -21,6 +21,7 @@ pub mod egress;
 pub mod epoch;
 pub mod graph;
 pub mod message;
+mod prefetch;
 pub mod progress;
 pub mod replay;
 pub mod source;

@@ -16,7 +16,8 @@
 //! All facts of one [`Page`], held twice: as they came, about 100 B for each bucket of a bug that has occurrences, and by
 //! bug, 16 B more. The caller bounds it by the size of its pages.
 
-use crate::state::candidate::{Candidate, CandidateIndex, Finding, Page};
+use crate::state::candidate::{Candidate, Finding, Page};
+use crate::state::history::CandidateIndex;
 use crate::state::history::{BugKey, Fact, History};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use differential_dataflow::input::{Input, InputSession};

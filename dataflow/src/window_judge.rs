@@ -17,7 +17,7 @@ use crate::egress::{Weighty, is_over};
 use crate::epoch::Epoch;
 use crate::message::{Closing, Crowd, Due, Message};
 use crate::progress::{Flow, WorkerProgress};
-use crate::state::judge::{Judge, JudgeFigures, JudgeSettings, WARM_EVENTS};
+use crate::state::judge::{AHEAD, Judge, JudgeFigures, JudgeSettings};
 use crate::state::merged_watermark::MergedWatermark;
 use crate::wake::Waker;
 use crossbeam_channel::Sender;
@@ -139,14 +139,11 @@ pub struct JudgeStreams<'scope> {
     pub crowds: Stream<'scope, Epoch, Vec<Crowd>>,
 }
 
-/// Lets the memory accesses of the next events overlap: with a million keys each waits for main memory otherwise, and
-/// with ten thousand for the second-level cache.
-fn warm(judge: &Judge, messages: &[Message]) {
-    let events = messages.iter().filter_map(|message| match message {
+fn look_ahead(judge: &Judge, messages: &[Message]) {
+    judge.look_ahead(messages.iter().filter_map(|message| match message {
         Message::Event(event) => Some(event),
         Message::Control(_) => None,
-    });
-    std::hint::black_box(judge.warm(events));
+    }));
 }
 
 /// Builds the operator.
@@ -188,8 +185,8 @@ pub(crate) fn window_judge<'scope>(
                 seen = seen.max(epoch);
                 let mut session = due_out.session(&capability);
                 let mut events = 0;
-                for some in messages.chunks(WARM_EVENTS) {
-                    warm(&judge, some);
+                for some in messages.chunks(AHEAD) {
+                    look_ahead(&judge, some);
                     for message in some {
                         match message {
                             Message::Event(event) => {

@@ -34,7 +34,7 @@ impl Budget {
     /// Whether so little is under way that who may wait may add to it: others then have room at once.
     #[must_use]
     pub fn has_room_to_spare(&self) -> bool {
-        self.used() < self.max / 4
+        self.used() < self.max / 2
     }
 
     /// Bytes under way.

@@ -23,10 +23,13 @@ use floodmark_model::{EventTime, IncidentKey, IncidentKind, Rule, Window};
 use floodmark_sinks::{FACTS_MAX, Generation, IncidentStore, OccurrenceStore};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Incidents of one write.
 const INCIDENTS_MAX: usize = 5_000;
+
+/// How long the occurrence store is left alone after a question, at most; else as long as that took.
+const QUESTION_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// What the lanes of a pipeline share.
 pub struct Lanes<O, I> {
@@ -139,12 +142,18 @@ impl<O: OccurrenceStore, I: IncidentStore> Lanes<O, I> {
     /// Answers the judges' questions until the dataflow or the pipeline ends.
     pub async fn questions(&self, questions: Receiver<Asking>) {
         while let Ok(Asking { question, reply }) = questions.recv() {
+            let asked = Instant::now();
             let (rules, tenants) = (&self.intake.rules, &self.intake.tenants);
             let ask = async || answer(&*self.occurrences, rules, tenants, &question).await;
             let Ok(answer) = self.persist.until_stored(self.occurrences.name(), "judge late keys", ask).await else {
                 return;
             };
             reply.answer(answer);
+            // While late ones come in a flood, fewer questions are asked, each about more keys.
+            tokio::select! {
+                () = tokio::time::sleep(asked.elapsed().min(QUESTION_PAUSE_MAX)) => {}
+                () = self.persist.stop.stopped() => return,
+            }
         }
     }
 

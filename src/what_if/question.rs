@@ -1,7 +1,8 @@
 //! What is asked: which candidates, about which part of history.
 
 use crate::config::units::Span;
-use floodmark_dataflow::state::candidate::{Candidate, CandidateIndex};
+use floodmark_dataflow::state::candidate::Candidate;
+use floodmark_dataflow::state::history::CandidateIndex;
 use floodmark_model::{EventTime, Rule};
 
 /// Most candidates of one question.

@@ -3,13 +3,9 @@
 //!
 //! The whole chain of windows is judged at once, from the left, with the predicate that the live judge uses.
 
-use super::history::{BucketCount, History};
+use super::history::{BucketCount, CandidateIndex, History};
 use floodmark_model::{EventTime, Reach, Verdict, Window};
 use serde::{Deserialize, Serialize};
-
-/// Index of a candidate in its question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct CandidateIndex(pub u16);
 
 /// What a rule could be. What it matches was decided when the history was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,10 +1,13 @@
 //! What is known of one bug in a page of history, as a replay reads it.
 
-use super::candidate::CandidateIndex;
 use super::pane::TenantId;
 use floodmark_model::{EventTime, Fingerprint};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// Index of a candidate in its question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CandidateIndex(pub u16);
 
 /// One bug of one tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -68,17 +68,8 @@ pub struct JudgeFigures {
     pub bytes: usize,
 }
 
-/// Events whose panes are looked at ahead.
-pub const WARM_EVENTS: usize = 32;
-
-/// What is looked at ahead for one event.
-#[derive(Clone, Copy, Default)]
-struct Wanted {
-    rule: usize,
-    hash: u64,
-    /// Its key has no pane yet.
-    is_missing: bool,
-}
+/// Events that are looked ahead at.
+pub const AHEAD: usize = u32::BITS as usize;
 
 /// Counts the occurrences of the keys that one worker owns, and judges their windows.
 pub struct Judge {
@@ -149,32 +140,35 @@ impl Judge {
         }
     }
 
-    /// Has at hand what is looked at for the events that come next: their panes, or where there is none yet those of the
-    /// window before. Step by step for all of them, so that the processor's loads overlap. Gives something of what was
-    /// read, so that it is not optimised away.
-    #[must_use]
-    pub fn warm<'a>(&self, events: impl Iterator<Item = &'a Event>) -> u8 {
-        let mut wanted = [Wanted::default(); WARM_EVENTS];
+    /// Has at hand what is looked at for the next [`AHEAD`] events: their panes, or where there is none yet those of the
+    /// window before. Step by step for all of them, so that the loads of memory overlap.
+    pub fn look_ahead<'a>(&self, events: impl Iterator<Item = &'a Event>) {
+        let mut wanted = [(0, 0); AHEAD];
         let mut count = 0;
-        let mut read = 0;
         for (event, wanted) in events.zip(&mut wanted) {
-            *wanted = Wanted { rule: event.rule.0.into(), hash: event.key().hash(self.seed), is_missing: false };
-            let (panes, _) = self.rules[wanted.rule].recent();
-            read ^= panes.map_or(0, |panes| panes.warm_table(wanted.hash));
+            *wanted = (usize::from(event.rule.0), event.key().hash(self.seed));
+            if let (Some(panes), _) = self.rules[wanted.0].recent() {
+                panes.prefetch_entry(wanted.1);
+            }
             count += 1;
         }
-        let wanted = &mut wanted[..count];
-        for wanted in &mut *wanted {
-            let (panes, before) = self.rules[wanted.rule].recent();
-            let pane = panes.and_then(|panes| panes.warm_pane(wanted.hash));
-            wanted.is_missing = pane.is_none();
-            read ^= pane.or_else(|| Some(before?.warm_table(wanted.hash))).unwrap_or(0);
+        let mut missing = 0u32;
+        for (n, &(rule, hash)) in wanted[..count].iter().enumerate() {
+            let (panes, before) = self.rules[rule].recent();
+            if !panes.is_some_and(|panes| panes.prefetch_pane(hash))
+                && let Some(before) = before
+            {
+                missing |= 1 << n;
+                before.prefetch_entry(hash);
+            }
         }
-        for wanted in wanted.iter().filter(|wanted| wanted.is_missing) {
-            let (_, before) = self.rules[wanted.rule].recent();
-            read ^= before.and_then(|before| before.warm_pane(wanted.hash)).unwrap_or(0);
+        for (n, &(rule, hash)) in wanted[..count].iter().enumerate() {
+            if missing & 1 << n != 0
+                && let (_, Some(before)) = self.rules[rule].recent()
+            {
+                before.prefetch_pane(hash);
+            }
         }
-        read
     }
 
     /// An occurrence that has just been read.

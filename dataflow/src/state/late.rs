@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Keys that wait, at most.
 pub const KEYS_MAX: usize = 65_536;
 /// Spans of one question about keys.
-pub const SPANS_MAX: usize = 2_000;
+pub const SPANS_MAX: usize = 10_000;
 /// Windows that wait for one key, at most, in either place.
 const KEY_WINDOWS_MAX: usize = 1_024;
 /// Late windows of one key in one question.

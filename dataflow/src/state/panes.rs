@@ -11,6 +11,7 @@
 //! - A pane is never removed; the whole window is dropped at once.
 
 use super::pane::{PaneKey, PaneLayout, PaneMut};
+use crate::prefetch::prefetch;
 
 const SLABS: usize = 64;
 const CHUNK_PANES: usize = 4_096;
@@ -92,20 +93,22 @@ impl Panes {
         Some((pane, is_new))
     }
 
-    /// Reads the entry with which a search for this hash begins. Reading something of many keys before any of them is
-    /// looked for lets the processor's loads overlap, where searches one after the other wait for each.
-    #[must_use]
-    pub fn warm_table(&self, hash: u64) -> u8 {
+    /// Has the entry at hand with which a search for this hash begins.
+    pub fn prefetch_entry(&self, hash: u64) {
         let slab = &self.slabs[self.slab_of(hash)];
-        if slab.table.is_empty() { 0 } else { slab.table[hash as usize & (slab.table.len() - 1)] as u8 }
+        if !slab.table.is_empty() {
+            prefetch(&slab.table[hash as usize & (slab.table.len() - 1)]);
+        }
     }
 
-    /// Reads the pane that a search for this hash looks at first, likewise. `None`: there is no such pane.
-    #[must_use]
-    pub fn warm_pane(&self, hash: u64) -> Option<u8> {
+    /// Has the pane at hand that a search for this hash looks at first; whether there is one.
+    pub fn prefetch_pane(&self, hash: u64) -> bool {
         let slab = &self.slabs[self.slab_of(hash)];
-        let index = slab.search(hash, |_| true)?;
-        Some(slab.chunks[index / CHUNK_PANES][index % CHUNK_PANES * self.layout.stride])
+        let index = slab.search(hash, |_| true);
+        if let Some(index) = index {
+            prefetch(&slab.chunks[index / CHUNK_PANES][index % CHUNK_PANES * self.layout.stride]);
+        }
+        index.is_some()
     }
 
     fn slab_of(&self, hash: u64) -> usize {

@@ -1,4 +1,4 @@
-//! Topic ids: the one question that the `rdkafka` crate has no safe call for, and so the one `unsafe` of floodmark.
+//! Topic ids: the one question that the `rdkafka` crate has no safe call for, and so the one `unsafe` of this crate.
 //!
 //! Every object that librdkafka hands out is owned by a [`Handle`], which destroys it; what lies inside the answer
 //! is only borrowed while the answer lives.

@@ -33,3 +33,14 @@ pub(super) fn put_bucket_counts(mut rows: Rows<'_>, out: &mut Handout<BucketCoun
     }
     Ok(())
 }
+
+/// The value that the text of a column stands for.
+pub(super) fn parsed<T>(row: &Row<'_>, column: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T, Trouble> {
+    let text: String = row.get(column)?;
+    known(parse(&text), column, &text)
+}
+
+/// What only another program, or a damaged disk, can have written.
+pub(super) fn known<T>(value: Option<T>, what: &str, found: &str) -> Result<T, Trouble> {
+    value.ok_or_else(|| Trouble::Refused(format!("table incidents holds an unknown {what}: {found:?}")))
+}

@@ -1,6 +1,7 @@
 //! Incident rows and their life (W-6, W-9, W-10).
 
 use super::classify::Trouble;
+use super::columns::{known, parsed};
 use super::pipeline::NOW;
 use super::{ledger, text};
 use crate::ledger::{Change, Ledger};
@@ -238,15 +239,4 @@ fn samples_json(samples: &[Sample]) -> Result<String, Trouble> {
     let shown: Vec<_> =
         samples.iter().map(|sample| Sample { message: text::shown(&sample.message), count: sample.count }).collect();
     serde_json::to_string(&shown).map_err(|error| Trouble::Refused(format!("cannot write samples: {error}")))
-}
-
-/// The value that the text of a column stands for.
-pub(super) fn parsed<T>(row: &Row<'_>, column: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T, Trouble> {
-    let text: String = row.get(column)?;
-    known(parse(&text), column, &text)
-}
-
-/// What only another program, or a damaged disk, can have written.
-fn known<T>(value: Option<T>, what: &str, found: &str) -> Result<T, Trouble> {
-    value.ok_or_else(|| Trouble::Refused(format!("table incidents holds an unknown {what}: {found:?}")))
 }

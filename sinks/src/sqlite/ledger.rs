@@ -1,7 +1,7 @@
 //! The rows that a call is about, read into a [`Ledger`].
 
 use super::classify::Trouble;
-use super::incidents::parsed;
+use super::columns::parsed;
 use crate::ledger::{Found, Ledger, Standing, next, previous};
 use floodmark_model::incident::Status;
 use floodmark_model::{EventTime, IncidentId, Reach};

@@ -27,7 +27,7 @@ impl WriterLock {
         };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        super::open::owner_only(&mut options);
+        owner_only(&mut options);
         let mut file = options.open(&lock_path).map_err(|error| cannot("open", &error))?;
         match file.try_lock() {
             Ok(()) => {}
@@ -60,3 +60,14 @@ fn beside(path: &Path) -> PathBuf {
     name.push("-lock");
     name.into()
 }
+
+/// Makes a new file readable by its owner alone: occurrences hold what applications log. (SQLite gives its log and
+/// index files the mode of the store.)
+#[cfg(unix)]
+pub(super) fn owner_only(options: &mut OpenOptions) {
+    use std::os::unix::fs::OpenOptionsExt;
+    options.mode(0o600);
+}
+
+#[cfg(not(unix))]
+pub(super) fn owner_only(_options: &mut OpenOptions) {}

@@ -71,22 +71,11 @@ pub(super) fn in_memory() -> Result<File, Trouble> {
     Ok(File { path: "memory".into(), writer: Mutex::new(writer), reader: None, _lock: None })
 }
 
-/// Makes a new file readable by its owner alone: occurrences hold what applications log. (SQLite gives its log and
-/// index files the mode of the store.)
-#[cfg(unix)]
-pub(super) fn owner_only(options: &mut OpenOptions) {
-    use std::os::unix::fs::OpenOptionsExt;
-    options.mode(0o600);
-}
-
-#[cfg(not(unix))]
-pub(super) fn owner_only(_options: &mut OpenOptions) {}
-
 /// Resolves links, so that two names of one file have one lock.
 fn create_and_resolve(path: &Path) -> Result<PathBuf, Trouble> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    owner_only(&mut options);
+    super::lock::owner_only(&mut options);
     match options.open(path) {
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
