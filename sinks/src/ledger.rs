@@ -301,3 +301,6 @@ pub(crate) fn next(key: &IncidentKey) -> IncidentKey {
 fn in_window(key: &IncidentKey, window: Window) -> IncidentKey {
     IncidentKey { window, ..key.clone() }
 }
+
+#[cfg(test)]
+mod tests;
