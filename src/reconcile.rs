@@ -18,7 +18,8 @@ mod incidents;
 mod tallies;
 
 use crate::reconcile::incidents::Demanded;
-use crate::rules::as_stored;
+use crate::reconcile::tallies::Rows;
+use crate::rules::{named, with_stored};
 use floodmark_kafka::{KafkaError, KafkaSettings, Topics};
 use floodmark_model::{EventTime, Rule, TopicId, Window};
 use floodmark_sinks::inspect::{InspectIncidents, InspectOccurrences};
@@ -211,6 +212,12 @@ pub enum ReconcileError {
     /// The log did not say what it holds.
     #[error(transparent)]
     Log(#[from] KafkaError),
+    /// There is no such topic.
+    #[error("topic {topic} does not exist on these brokers: check --topic and --brokers, or kafka.topic")]
+    TopicMissing {
+        /// Its name.
+        topic: String,
+    },
     /// The question to the log was broken off.
     #[error("the question to Kafka did not end: {0}")]
     BrokenOff(#[from] tokio::task::JoinError),
@@ -229,15 +236,17 @@ pub struct LogOf {
 }
 
 impl LogOf {
-    /// What it holds now; nothing where there is no such topic.
+    /// What it holds now.
     async fn ask(self) -> Result<Log, ReconcileError> {
-        Ok(tokio::task::spawn_blocking(move || self.ask_blocking()).await??)
+        tokio::task::spawn_blocking(move || self.ask_blocking()).await?
     }
 
-    fn ask_blocking(&self) -> Result<Log, KafkaError> {
+    fn ask_blocking(&self) -> Result<Log, ReconcileError> {
         let topics = Topics::new(&self.settings, ASK_TIMEOUT)?;
         let description = match topics.describe(&self.topic) {
-            Err(KafkaError::TopicMissing { .. }) => return Ok(Log::default()),
+            Err(KafkaError::TopicMissing { .. }) => {
+                return Err(ReconcileError::TopicMissing { topic: self.topic.clone() });
+            }
             described => described?,
         };
         let offsets = |partition| Ok((partition, topics.watermarks(&self.topic, partition)?));
@@ -287,7 +296,11 @@ where
             None => None,
         };
         let mut report = Report::default();
-        let rows = self.occurrences.stored_rows(&progress).await?;
+        let of_partitions = self.occurrences.stored_rows(&progress).await?;
+        let rows = Rows {
+            of_partitions: of_partitions.into_iter().map(|rows| (rows.key, rows)).collect(),
+            dead_letters_of_inputs: self.occurrences.dead_letters_elsewhere(&progress).await?,
+        };
         let kept_since = self.occurrences.keeps_for_ms().map(|keeps_ms| self.now.minus(keeps_ms));
         tallies::compare(&progress, &rows, log.as_ref(), kept_since, &mut report);
 
@@ -302,13 +315,26 @@ where
         }
         (report.checked.since, report.checked.until) = (Some(since), Some(closed));
         // Each window by its own version (Q51).
-        let rules = as_stored(self.rules, &self.incidents.rules().await?);
+        let rules = with_stored(self.rules, &self.incidents.rules().await?);
         let chunks: Vec<_> = rules.iter().flat_map(|rule| chunks(rule, since, closed)).collect();
+        let mut unconfigured = BTreeMap::new();
         for (index, (rule, first, end)) in chunks.iter().enumerate() {
-            let demanded = Demanded { rule, first: *first, end: *end, progress: &progress };
+            let is_configured = named(self.rules, &rule.name).is_some();
+            let demanded = Demanded { rule, is_configured, first: *first, end: *end, progress: &progress };
+            let judged_before = report.checked.incidents;
             demanded.compare(self.occurrences, self.incidents, &mut report).await?;
+            if !is_configured {
+                *unconfigured.entry(&*rule.name).or_insert(0) += report.checked.incidents - judged_before;
+            }
             each(index + 1, chunks.len());
         }
+        unconfigured.retain(|_, incidents| *incidents > 0);
+        report.notes.extend(unconfigured.iter().map(|(rule, incidents)| {
+            format!(
+                "rule {rule} is stored but not configured here: its {incidents} incidents are compared with its stored \
+                 version; whether some are missing is not (--config names the file that the engine runs with)"
+            )
+        }));
         incidents::count_open(self.incidents, closed, &rules, &mut report).await?;
         Ok(report)
     }

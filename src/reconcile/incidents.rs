@@ -20,6 +20,8 @@ const LOOK_BACK_WINDOWS: i64 = 4_096;
 /// Windows of one rule: from `first` to `end`.
 pub(super) struct Demanded<'a> {
     pub(super) rule: &'a Rule,
+    /// Of a rule that is not, nobody knows up to which window it was judged: only incidents that stand are compared.
+    pub(super) is_configured: bool,
     pub(super) first: Window,
     pub(super) end: EventTime,
     /// As it was before incidents and counts were read.
@@ -164,11 +166,15 @@ impl Demanded<'_> {
         let place = || self.place(key, window);
         let why = || why(&chains.all, window, verdict);
         let previous = self.id(key, window.previous());
+        if !self.is_configured && !row.is_some_and(Standing::is_live) {
+            return;
+        }
         match (verdict.is_incident(), row) {
             (true, None) => report.differs(Kind::IncidentMissing, place(), why(), "no row"),
             (true, Some(row)) if !row.is_live() => {
                 report.differs(Kind::IncidentMissing, place(), why(), row.shown());
             }
+            (true, Some(row)) if !self.is_configured => self.compare_total(chains, row, (key, window), report),
             (true, Some(row)) => {
                 self.compare_row(chains, row, (key, window), report);
                 self.compare_episode(chains, row, (key, window), rows, report);
@@ -200,6 +206,14 @@ impl Demanded<'_> {
                 let expected = format!("closed, {expected}");
                 report.differs(Kind::IncidentNotClosed, self.place(key, window), expected, row.shown());
             }
+        }
+    }
+
+    /// Of a rule that is not configured, which is not counted on: late data may have raised the count since.
+    fn compare_total(&self, chains: &Chains<'_>, row: &Standing, (key, window): (&Key, Window), report: &mut Report) {
+        let most = chains.all.count(window);
+        if row.total.is_some_and(|total| total > most) {
+            report.differs(Kind::IncidentTotal, self.place(key, window), format!("total {most}"), row.shown());
         }
     }
 
@@ -311,11 +325,14 @@ fn why(chain: &Chain<'_>, window: Window, verdict: Verdict) -> String {
         Verdict::Own => format!("an incident: the window has {count} of {threshold}"),
         Verdict::Bridge => format!("an incident: a run over its start holds {run} of {threshold}"),
         Verdict::Blocked => "no incident: that of the window before stands for it".to_owned(),
+        Verdict::Below if chain.straddles(window) => format!(
+            "no incident: the window has {count} of {threshold}, the best run over its start {run} of {threshold}"
+        ),
         Verdict::Below => format!("no incident: the window has {count} of {threshold}"),
     }
 }
 
-/// Counts the incidents that are too young to be judged, and those of rules that are not configured.
+/// Counts the incidents that are too young to be judged, and those beside them of rules that nobody knows.
 pub(super) async fn count_open(
     incidents: &impl IncidentStore,
     closed: EventTime,
@@ -328,7 +345,9 @@ pub(super) async fn count_open(
     report.checked.open = rows.iter().filter(|row| row.window_end > closed).count() as u64;
     let unknown = rows.iter().filter(|row| !rules.iter().any(|rule| rule.name == row.rule)).count();
     if unknown > 0 {
-        report.notes.push(format!("{unknown} incidents of rules that are not configured are not judged"));
+        report
+            .notes
+            .push(format!("{unknown} incidents of rules that are neither configured nor stored are not judged"));
     }
     Ok(())
 }
