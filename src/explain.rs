@@ -82,29 +82,8 @@ pub async fn explain(
         time: question.time,
         rules,
         hints,
-        watermark: watermark(question, &progress),
+        watermark: Watermark::of(question, &progress),
     })
-}
-
-fn watermark(question: &Question<'_>, progress: &Progress) -> Watermark {
-    let known = |time: EventTime| (time > EventTime::MIN && time < EventTime::MAX).then_some(time);
-    let partitions = progress.partitions.iter().map(|(key, at)| PartitionWatermark {
-        topic_id: key.topic_id.to_string(),
-        name: question.inputs.get(&key.topic_id).cloned(),
-        backfill: question.inputs.is_empty() && at.is_backfill(),
-        partition: key.partition,
-        watermark: known(at.watermark),
-        next_offset: at.next_offset,
-        stored: at.tallies.stored,
-        retried: at.tallies.retried,
-        unmatched: at.tallies.unmatched,
-        dead: at.tallies.dead,
-    });
-    Watermark {
-        closed: progress.closed,
-        merged: progress.watermark().and_then(known),
-        partitions: partitions.collect(),
-    }
 }
 
 /// A question under one rule.

@@ -1,7 +1,9 @@
 //! What is answered, as `--json` prints it. Times are milliseconds since 1970 UTC.
 
+use super::Question;
 use floodmark_model::EventTime;
 use floodmark_model::incident::IncidentRow;
+use floodmark_model::progress::Progress;
 use floodmark_sinks::inspect::Transition;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -32,6 +34,25 @@ pub struct Watermark {
     pub merged: Option<EventTime>,
     /// Of each partition.
     pub partitions: Vec<PartitionWatermark>,
+}
+
+impl Watermark {
+    pub(super) fn of(question: &Question<'_>, progress: &Progress) -> Self {
+        let known = |time: EventTime| (time > EventTime::MIN && time < EventTime::MAX).then_some(time);
+        let partitions = progress.partitions.iter().map(|(key, at)| PartitionWatermark {
+            topic_id: key.topic_id.to_string(),
+            name: question.inputs.get(&key.topic_id).cloned(),
+            backfill: question.inputs.is_empty() && at.is_backfill(),
+            partition: key.partition,
+            watermark: known(at.watermark),
+            next_offset: at.next_offset,
+            stored: at.tallies.stored,
+            retried: at.tallies.retried,
+            unmatched: at.tallies.unmatched,
+            dead: at.tallies.dead,
+        });
+        Self { closed: progress.closed, merged: progress.watermark().and_then(known), partitions: partitions.collect() }
+    }
 }
 
 /// How far one partition is, and what became of its records since the first.

@@ -1,6 +1,8 @@
 //! Tallies against offsets, and rows against tallies. Values in, differences out.
 
-use super::{Kind, Log, Place, Report};
+use super::backfilled::Backfilled;
+use super::log::Log;
+use super::{Kind, Place, Report};
 use floodmark_model::EventTime;
 use floodmark_model::progress::{PartitionKey, PartitionProgress, Progress, Tallies};
 use floodmark_sinks::inspect::StoredRows;
@@ -59,67 +61,10 @@ impl Rows {
         self.of_partitions.get(&key).cloned().unwrap_or(nothing)
     }
 
-    fn dead_letters(&self) -> u64 {
+    /// All of them.
+    pub(super) fn dead_letters(&self) -> u64 {
         self.dead_letters_of_inputs + self.of_partitions.values().map(|rows| rows.dead_letters).sum::<u64>()
     }
-}
-
-/// The partitions of the backfill topic together. A record in them stands for one elsewhere (design, decision 13): read
-/// twice, it is tallied twice and has one row; read live as well, it has the row of the live one. So the rows may be fewer
-/// than the tallies, but never more, and not none.
-#[derive(Default)]
-struct Backfilled {
-    partitions: usize,
-    stored: u64,
-    dead: u64,
-    rows: u64,
-    expires: bool,
-}
-
-impl Backfilled {
-    fn add(&mut self, partition: &PartitionProgress, rows: &StoredRows, expires: bool) {
-        self.partitions += 1;
-        self.stored += partition.tallies.stored;
-        self.dead += partition.tallies.dead;
-        self.rows += rows.occurrences;
-        self.expires |= expires;
-    }
-
-    fn compare(&self, rows: &Rows, report: &mut Report) {
-        if self.partitions == 0 {
-            return;
-        }
-        let Self { partitions, stored, dead, .. } = *self;
-        let place = || Place::Whole { partitions };
-        if self.rows > stored {
-            let expected = format!("at most {stored} rows of backfilled records, as tallied");
-            report.differs(Kind::RowsExtra, place(), expected, format!("{} rows", self.rows));
-        }
-        if self.expires {
-            return;
-        }
-        if stored > 0 && report.checked.rows == 0 {
-            let expected = format!("rows of {stored} backfilled records, as tallied");
-            report.differs(Kind::RowsMissing, place(), expected, "no row at all");
-        } else if self.rows < stored {
-            report.notes.push(undecided(stored - self.rows, stored, "backfilled records", "row"));
-        }
-        if dead > 0 && rows.dead_letters() == 0 {
-            let expected = format!("dead letters of {dead} backfilled records, as tallied");
-            report.differs(Kind::DeadLettersMissing, place(), expected, "no dead letter at all");
-        } else if rows.dead_letters_of_inputs < dead {
-            let missing = dead - rows.dead_letters_of_inputs;
-            report.notes.push(undecided(missing, dead, "backfilled records that cannot be read", "dead letter"));
-        }
-    }
-}
-
-/// What the tallies of backfilled records do not decide.
-fn undecided(missing: u64, of: u64, what: &str, row: &str) -> String {
-    format!(
-        "not checked: {missing} of {of} {what} have no {row} of their own: they were backfilled twice or read live as \
-         well, or they are lost; backfilling the same inputs again adds what is lost, and nothing else"
-    )
 }
 
 fn place(key: PartitionKey) -> Place {
