@@ -196,5 +196,5 @@ fn noisiest(candidate: &CandidateAnswer) -> String {
         let message = table::one_line(&bug.message, MESSAGE_WIDTH);
         format!("{} x {} {} {message}", bug.incidents, table::one_line(&bug.tenant, 20), &bug.fingerprint[..8])
     };
-    candidate.noisiest.iter().map(line).collect::<Vec<_>>().join("\n")
+    candidate.noisiest.iter().map(line).collect::<Vec<_>>().join("; ")
 }

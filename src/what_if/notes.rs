@@ -50,8 +50,8 @@ fn windows<'a>(question: &'a Question, history: Option<HistoryRange>) -> impl It
         let last = EventTime((question.until.0 - 1).div_euclid(window_ms) * window_ms);
         if last < question.since {
             return Some(format!(
-                "no window of {length:?} begins in the range, so none is judged: the last one begins at {}, which --since \
-                 must not be behind",
+                "no window of {length:?} begins in the range, so none is judged: the last one begins at {}; give --since that \
+                 time or an earlier one",
                 shown(last)
             ));
         }

@@ -304,11 +304,7 @@ fn explain_finds_a_fingerprint_by_its_beginning_and_names_the_candidates() {
     assert_eq!(reconciled.exit_code, Some(0), "{reconciled:?}");
 
     let shown = installation.output("explain", ["--embedded", "acme", "abcdef0", &time]);
-    assert!(
-        shown.stdout.lines().any(|line| line.starts_with(" a.ndjson") || line.contains("/a.ndjson ")),
-        "{}",
-        shown.stdout
-    );
+    assert!(shown.stdout.contains("a.ndjson"), "the file has a name:\n{}", shown.stdout);
     let silent = |tenant: &str, fingerprint: &str, time: i64| {
         let found = explained(&installation, &["--embedded", tenant, fingerprint, &time.to_string()]);
         found["hints"].as_array().unwrap().iter().map(|hint| hint.as_str().unwrap().to_owned()).collect::<Vec<_>>()

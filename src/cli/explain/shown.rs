@@ -118,7 +118,7 @@ fn show_window(f: &mut fmt::Formatter<'_>, window: &WindowFacts) -> fmt::Result 
 
 fn show_incident(f: &mut fmt::Formatter<'_>, Incident { row, reason, transitions }: &Incident) -> fmt::Result {
     let mut line = format!(
-        "  incident {}: {}, the events' own time when it became due: {}, ",
+        "  incident {}: {}, due since {} (by the events' own time), ",
         row.id,
         row.status.name(),
         table::time(row.opened_at)
