@@ -431,7 +431,7 @@ mod tests {
     #[test]
     fn every_outcome_and_reason_shows() {
         let metrics = Metrics::default();
-        metrics.tallied(Tallies { stored: 3, retried: 1, unmatched: 2, dead: 1 });
+        metrics.tallied(Tallies { stored: 3, retried: 1, unmatched: 2, dead: 1, unique: 0 });
         metrics.dead_letter(DeadReason::MalformedJson);
         metrics.incident(Detection::Window);
         let text = metrics.render(true);

@@ -28,6 +28,14 @@ pub fn as_stored(configured: &[Rule], stored: &[Rule]) -> Vec<Rule> {
     configured.iter().map(|rule| named(stored, &rule.name).unwrap_or(rule).clone()).collect()
 }
 
+/// [`as_stored`], and behind them the rules that are stored and not configured: an engine has judged by them.
+#[must_use]
+pub fn with_stored(configured: &[Rule], stored: &[Rule]) -> Vec<Rule> {
+    let mut rules = as_stored(configured, stored);
+    rules.extend(stored.iter().filter(|rule| named(configured, &rule.name).is_none()).cloned());
+    rules
+}
+
 /// The rule of this name.
 #[must_use]
 pub fn named<'a>(rules: &'a [Rule], name: &str) -> Option<&'a Rule> {
@@ -57,5 +65,6 @@ mod tests {
     fn what_is_stored_goes_before_what_is_configured() {
         let stored = [rule("a", 1)];
         assert_eq!(as_stored(&[rule("a", 7), rule("b", 2)], &stored), [rule("a", 1), rule("b", 2)]);
+        assert_eq!(with_stored(&[rule("b", 2)], &stored), [rule("b", 2), rule("a", 1)]);
     }
 }

@@ -3,6 +3,9 @@
 //! # Semantics
 //! - One pass over the occurrence store for all candidates: counts per bug and bucket, distinct occurrences only, of what
 //!   the base rule matches. The bucket is the greatest that every candidate's own buckets are made of.
+//! - The first candidate is the rule of today as the engine judges by it: each window on the terms of its own version
+//!   (Q51), each tenant on its own threshold. Its incidents are those that stand, unless something is wrong. Any other
+//!   candidate has the same terms in all windows, and changes nothing for tenants with a threshold of their own.
 //! - A candidate's incidents are those that W-4 demands, judged by the predicate of the live judge, and its episodes those
 //!   of W-11. A page is an episode that begins in the range.
 //! - An incident is *new* when no incident of today touches its window, and one of today has *vanished* when it touches no
@@ -18,6 +21,7 @@
 
 mod answer;
 mod ask;
+mod notes;
 mod plan;
 mod question;
 mod tally;

@@ -288,7 +288,7 @@ fn every_relative_link_leads_somewhere() {
 fn series() -> BTreeSet<String> {
     let metrics = Metrics::default();
     // A family shows once it has a member.
-    metrics.tallied(Tallies { stored: 1, retried: 1, unmatched: 1, dead: 1 });
+    metrics.tallied(Tallies { stored: 1, retried: 1, unmatched: 1, dead: 1, unique: 1 });
     metrics.dead_letter(DeadReason::MalformedJson);
     metrics.incident(Detection::Window);
     let progress = PartitionProgress { next_offset: 0, watermark: EventTime(0), tallies: Tallies::default() };

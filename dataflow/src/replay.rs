@@ -19,8 +19,11 @@
 use crate::state::candidate::{Candidate, Finding, Page};
 use crate::state::history::CandidateIndex;
 use crate::state::history::{BugKey, Fact, History};
+use crate::state::pane::TenantId;
+use crate::state::stretch::Terms;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use differential_dataflow::input::{Input, InputSession};
+use floodmark_model::EventTime;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,6 +55,9 @@ pub struct Found {
     pub finding: Finding,
 }
 
+/// The terms of a candidate for a tenant in the window that starts at a time.
+pub type TermsOf = Arc<dyn Fn(&Candidate, TenantId, EventTime) -> Terms + Send + Sync>;
+
 /// A replay of one page on threads of its own, which end with this value.
 pub struct Replay {
     commands: Vec<Sender<Command>>,
@@ -77,13 +83,20 @@ impl Replay {
     /// Starts so many workers, at least one, over a page without facts or candidates.
     #[must_use]
     pub fn start(workers: usize, page: Page) -> Self {
+        Self::start_on(workers, page, Arc::new(|candidate, _, _| candidate.terms()))
+    }
+
+    /// [`Self::start`], where a candidate's terms depend on tenant and window.
+    #[must_use]
+    pub fn start_on(workers: usize, page: Page, terms: TermsOf) -> Self {
         let workers = workers.max(1);
         let (commands, waiting): (Vec<_>, Vec<_>) = (0..workers).map(|_| bounded(BATCHES_WAITING)).unzip();
         let (to_caller, answers) = unbounded();
         let judged = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&judged);
         let run = move |worker: &mut Worker| {
-            let seat = Seat { page, answers: to_caller.clone(), judged: Arc::clone(&counter) };
+            let (terms, judged) = (Arc::clone(&terms), Arc::clone(&counter));
+            let seat = Seat { page, terms, answers: to_caller.clone(), judged };
             run_worker(worker, seat, &waiting[worker.index()]);
         };
         let guards = timely::execute(timely::Config::process(workers), run);
@@ -143,6 +156,7 @@ impl Replay {
 /// What a worker is built from.
 struct Seat {
     page: Page,
+    terms: TermsOf,
     answers: Sender<Answer>,
     judged: Arc<AtomicU64>,
 }
@@ -183,7 +197,7 @@ type Facts = InputSession<u64, (BugKey, Fact), isize>;
 type Candidates = InputSession<u64, Candidate, isize>;
 
 fn dataflow(worker: &mut Worker, seat: Seat, probe: &ProbeHandle<u64>) -> (Facts, Candidates) {
-    let Seat { page, answers, judged } = seat;
+    let Seat { page, terms, answers, judged } = seat;
     worker.dataflow::<u64, _, _>(|scope| {
         let (facts_input, facts) = scope.new_collection();
         let (candidates_input, candidates) = scope.new_collection::<Candidate, isize>();
@@ -198,7 +212,8 @@ fn dataflow(worker: &mut Worker, seat: Seat, probe: &ProbeHandle<u64>) -> (Facts
                 judged.fetch_add(1, Ordering::Relaxed);
                 let (bug, candidate_index) = (*bug, candidate.index);
                 let found = move |finding| Found { candidate: candidate_index, bug, finding };
-                candidate.judge(history, &page).into_iter().map(found)
+                let terms = |start| terms(candidate, bug.tenant, start);
+                candidate.judge_on(history, &page, terms).into_iter().map(found)
             })
             // A bug that is judged again mostly answers the same.
             .consolidate()

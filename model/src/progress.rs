@@ -16,6 +16,10 @@ pub struct Tallies {
     pub unmatched: u64,
     /// Dead letters.
     pub dead: u64,
+    /// Those of `stored` that no other record can be a copy of: read live, without a client's id, so that their identity
+    /// is their place in the log. Each has a row of its own. Fewer than there are in a partition that was begun before
+    /// this was tallied.
+    pub unique: u64,
 }
 
 impl Tallies {
@@ -32,6 +36,7 @@ impl AddAssign for Tallies {
         self.retried += other.retried;
         self.unmatched += other.unmatched;
         self.dead += other.dead;
+        self.unique += other.unique;
     }
 }
 

@@ -40,6 +40,19 @@ pub struct RowGroup {
     pub count: u64,
 }
 
+/// Occurrences of a fingerprint that one tenant has.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Seen {
+    /// The tenant.
+    pub tenant: String,
+    /// Event time of the first.
+    pub first_ts: EventTime,
+    /// Event time of the last.
+    pub last_ts: EventTime,
+    /// How many there are.
+    pub count: u64,
+}
+
 /// An occurrence whose own time lies in the future of its record (T-2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClampedRow {
@@ -121,6 +134,13 @@ pub trait InspectOccurrences: Send + Sync + 'static {
     /// The rows of each partition that `progress` covers; partitions without rows may be left out. Reads all tables in
     /// whole.
     fn stored_rows(&self, progress: &Progress) -> impl Future<Output = Result<Vec<StoredRows>, StoreError>> + Send;
+
+    /// Dead letters of records that are in no topic of `progress`: those of backfilled inputs have their place there.
+    fn dead_letters_elsewhere(&self, progress: &Progress) -> impl Future<Output = Result<u64, StoreError>> + Send;
+
+    /// Where a fingerprint occurs at all, by tenant: the tenants with most occurrences first, at most [`ANSWERS_MAX`].
+    /// Looks through all that is stored.
+    fn tenants_with(&self, fingerprint: Fingerprint) -> impl Future<Output = Result<Vec<Seen>, StoreError>> + Send;
 
     /// Counts per key and bucket of all that `rule` counts with `from <= ts < until`, sorted by tenant, fingerprint and
     /// bucket. Streams.

@@ -3,6 +3,8 @@
 use super::Failure;
 use crate::config::load::{Flags, Loaded, load};
 use crate::config::show::mask_secrets;
+use crate::config::units::Span;
+use crate::pipeline::{Clock, SystemClock};
 use clap::Args;
 use figment::value::Value;
 use floodmark_model::time::{EffectiveTime, RawTime, Zone};
@@ -63,8 +65,8 @@ pub(super) struct SelectionArguments {
     /// Only this tenant
     #[arg(long)]
     pub tenant: Option<String>,
-    /// Only windows that start at or after this time: RFC 3339, or a number since 1970 as in `ts`
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    /// Only windows from this time on: a span before now, such as 36h or 7d, RFC 3339, or a number since 1970 as in `ts`
+    #[arg(long, value_name = "SPAN|TIME", allow_hyphen_values = true)]
     pub since: Option<String>,
     /// Only windows that start before this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
@@ -77,12 +79,28 @@ pub(super) struct SelectionArguments {
 impl SelectionArguments {
     /// The selection.
     pub(super) fn selection(&self) -> Result<Selection, Failure> {
-        let time = |flag: &str, text: &Option<String>| text.as_deref().map(|text| read_time(flag, text)).transpose();
         Ok(Selection {
             tenant: self.tenant.clone(),
-            since: time("--since", &self.since)?,
-            until: time("--until", &self.until)?,
+            since: self.since.as_deref().map(|text| read_since(text, now())).transpose()?,
+            until: self.until.as_deref().map(|text| read_time("--until", text)).transpose()?,
         })
+    }
+}
+
+/// What time it is.
+pub(super) fn now() -> EventTime {
+    EventTime(SystemClock.now_ms())
+}
+
+/// Reads `--since`: a span before now, or a time.
+pub(super) fn read_since(text: &str, now: EventTime) -> Result<EventTime, Failure> {
+    match text.parse::<Span>() {
+        Ok(span) => Ok(now.minus(span.0)),
+        Err(_) => read_time("--since", text).map_err(|_| {
+            Failure::usage(format!(
+                "--since {text}: neither a span before now, such as 36h or 7d, nor a time, such as 2026-01-31T12:00:00Z"
+            ))
+        }),
     }
 }
 
@@ -117,5 +135,10 @@ mod tests {
         assert_eq!(read_time("--since", "1970-01-01T00:00:01Z").unwrap(), EventTime(1_000));
         assert_eq!(read_time("--since", "1700000000000").unwrap(), EventTime(1_700_000_000_000));
         assert_eq!(read_time("--since", "yesterday").unwrap_err().exit_code, 2);
+        let since = |text| read_since(text, EventTime(100 * 3_600_000));
+        assert_eq!(since("36h").unwrap(), EventTime(64 * 3_600_000));
+        assert_eq!(since("1970-01-01T00:00:01Z").unwrap(), EventTime(1_000));
+        let refused = since("soon").unwrap_err();
+        assert!(refused.exit_code == 2 && refused.message.contains("7d"), "{}", refused.message);
     }
 }

@@ -26,7 +26,7 @@ impl Check {
             return print_json(&values);
         }
         let mut shown = table::table(&["key", "value", "from"]);
-        values.into_iter().for_each(|value| _ = shown.add_row([value.key, value.value, value.origin]));
+        values.into_iter().for_each(|value| shown.add_row([value.key, value.value, value.origin]));
         print(format_args!("{shown}\nthe configuration is good"))
     }
 }

@@ -69,18 +69,21 @@ impl ShownIncident {
 
 /// The incidents as a table.
 pub(super) fn show(rows: &[ShownIncident]) -> String {
-    const MESSAGE_WIDTH: usize = 90;
+    const MESSAGE: &str = "most frequent message";
+    const MESSAGE_WIDTH: usize = 70;
     let mut shown =
-        table::table(&["window", "tenant", "fingerprint", "severity", "status", "count", "most frequent message"]);
+        table::table(&["window", "tenant", "rule", "fingerprint", "severity", "status", "detection", "count", MESSAGE]);
     for ShownIncident { row, severity } in rows {
         let message =
             row.samples.first().map_or(String::new(), |sample| table::one_line(&sample.message, MESSAGE_WIDTH));
         shown.add_row([
             table::time(row.window_start),
             row.tenant.clone(),
+            row.rule.clone(),
             row.fingerprint[..8].to_owned(),
             severity.map_or("-", Severity::name).to_owned(),
             row.status.name().to_owned(),
+            row.detection.name().to_owned(),
             row.total.unwrap_or(row.count).to_string(),
             message,
         ]);

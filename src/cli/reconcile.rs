@@ -1,9 +1,8 @@
 //! `floodmark reconcile`.
 
-use super::arguments::{StoreArguments, read_time};
+use super::arguments::{StoreArguments, now, read_since};
 use super::{Failure, print, print_json, runtime, stores, table};
 use crate::config::load::Flags;
-use crate::pipeline::{Clock, SystemClock};
 use crate::reconcile::{Checked, DIFFERENCES_MAX, Difference, LogOf, Place, Reconcile, ReconcileError, Report};
 use clap::Args;
 use figment::value::Value;
@@ -27,8 +26,9 @@ pub struct ReconcileStores {
     /// Kafka topic
     #[arg(long, conflicts_with = "embedded")]
     topic: Option<String>,
-    /// Compare incidents of windows that start at or after this time; by default of the last 24 h that are closed
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    /// Compare incidents of windows from this time on: a span before now, such as 36h or 7d, or a time; by default of the
+    /// last 24 h that are closed
+    #[arg(long, value_name = "SPAN|TIME", allow_hyphen_values = true)]
     since: Option<String>,
     /// Print JSON: times are milliseconds since 1970 UTC
     #[arg(long)]
@@ -37,7 +37,7 @@ pub struct ReconcileStores {
 
 impl ReconcileStores {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let since = self.since.as_deref().map(|text| read_time("--since", text)).transpose()?;
+        let since = self.since()?;
         let text = |key, value: &Option<String>| value.clone().map(|value| (key, Value::from(value)));
         let flags = [text("kafka.brokers", &self.brokers), text("kafka.topic", &self.topic)];
         let config = self.stores.load(Flags(flags.into_iter().flatten().collect()))?.config;
@@ -53,12 +53,28 @@ impl ReconcileStores {
             };
             runtime.block_on(compare(&occurrences, &incidents, &config.rules, since, log))
         }
-        .map_err(Failure::dependency)?;
+        .map_err(|error| match error {
+            ReconcileError::TopicMissing { .. } => Failure::usage(error),
+            _ => Failure::dependency(error),
+        })?;
         if self.json { print_json(&report) } else { print(Shown(&report)) }?;
         match report.counts.values().sum::<u64>() {
             0 => Ok(()),
             count => Err(Failure { message: format!("{count} differences"), exit_code: 1 }),
         }
+    }
+}
+
+impl ReconcileStores {
+    /// From when on incidents are compared: nothing has happened yet in the future, and nothing would be compared.
+    fn since(&self) -> Result<Option<EventTime>, Failure> {
+        let Some(text) = &self.since else { return Ok(None) };
+        let now = now();
+        let since = read_since(text, now)?;
+        if since > now {
+            return Err(Failure::usage(format!("--since {text}: {} is in the future", table::time(since))));
+        }
+        Ok(Some(since))
     }
 }
 
@@ -73,7 +89,7 @@ async fn compare(
     let style = "{bar:40} {pos}/{len} hours of windows  {eta} left";
     let style = ProgressStyle::with_template(style).expect("the template is right");
     let bar = ProgressBar::new(1).with_style(style);
-    let reconcile = Reconcile { occurrences, incidents, rules, since, now: EventTime(SystemClock.now_ms()) };
+    let reconcile = Reconcile { occurrences, incidents, rules, since, now: now() };
     let report = reconcile
         .run(log, |done, of| {
             bar.set_length(of as u64);

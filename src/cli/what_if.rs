@@ -1,38 +1,43 @@
 //! `floodmark what-if`.
 
-use super::arguments::{StoreArguments, read_time};
+use super::arguments::{StoreArguments, now, read_since, read_time};
 use super::{Failure, print, print_json, runtime, stores, table};
 use crate::config::Config;
 use crate::config::load::Flags;
 use crate::config::units::Span;
+use crate::rules::{named, with_stored};
 use crate::what_if::{Answer, CandidateAnswer, Choices, Difference, Noisy, Question, ROWS_PER_PAGE, ask};
 use clap::{Args, ValueEnum};
-use floodmark_model::EventTime;
+use floodmark_model::Rule;
 use floodmark_sinks::{IncidentStore, OccurrenceStore};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
+use std::str::FromStr;
+use tokio::runtime::Runtime;
 
 /// Show what other thresholds and windows would have done.
 ///
 /// Judges the stored occurrences under every combination of the given thresholds, windows and straddles, and compares
-/// with the incidents of today. Writes nothing.
+/// with the incidents of today. The row `today` is the rule as the engine judges by it: every window by the version of its
+/// own time, every tenant by its own threshold. Tenants with a threshold of their own keep it under every candidate.
+/// Writes nothing.
 #[derive(Debug, Args)]
 pub struct WhatIf {
     #[command(flatten)]
     stores: StoreArguments,
-    /// Thresholds [default: the rule's]
-    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    /// Thresholds, for all tenants without one of their own [default: the rule's]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = number::<u32>)]
     threshold: Vec<u32>,
     /// Window lengths, as 30s, 5m or 1h [default: the rule's]
-    #[arg(long, value_name = "SPAN,...", value_delimiter = ',')]
+    #[arg(long, value_name = "SPAN,...", value_delimiter = ',', allow_hyphen_values = true)]
     window: Vec<Span>,
     /// Whether bursts over a window boundary count [default: as the rule says]
     #[arg(long, value_name = "on|off,...", value_delimiter = ',')]
     straddle: Vec<Switch>,
     /// Buckets of a window; must divide every window [default: the rule's]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = number::<u16>)]
     buckets: Option<u16>,
-    /// The rule of the configuration whose match is counted and whose incidents are compared [default: the first]
+    /// The rule whose match is counted and whose incidents are compared [default: the first]
     #[arg(long, value_name = "NAME")]
     rule: Option<String>,
     /// Windows from this time on: a span before now, such as 36h or 7d, or a time
@@ -58,36 +63,34 @@ enum Switch {
 impl WhatIf {
     pub(super) fn run(self) -> Result<(), Failure> {
         let config = self.stores.load(Flags::default())?.config;
-        let question = self.question(&config)?;
+        if self.rule(&config.rules).is_some() {
+            // What cannot be asked needs no store.
+            self.question(&config, &config.rules)?;
+        }
         let answer = if self.stores.embedded {
             let store = stores::sqlite_for_reading(&self.stores)?;
-            answer(&store, &store, &question, config.workers)
+            self.answer(&store, &store, &config)
         } else {
-            answer(&stores::clickhouse(&config)?, &stores::postgres(&config)?, &question, config.workers)
+            self.answer(&stores::clickhouse(&config)?, &stores::postgres(&config)?, &config)
         }?;
         if self.json { print_json(&answer) } else { print(show(&answer)) }
     }
 
-    fn question(&self, config: &Config) -> Result<Question, Failure> {
-        let rule = match &self.rule {
-            None => config.rules.first(),
-            Some(name) => config.rules.iter().find(|rule| rule.name == *name),
-        };
-        let Some(rule) = rule else {
-            let names: Vec<_> = config.rules.iter().map(|rule| rule.name.as_str()).collect();
+    fn rule<'a>(&self, rules: &'a [Rule]) -> Option<&'a Rule> {
+        match &self.rule {
+            None => rules.first(),
+            Some(name) => named(rules, name),
+        }
+    }
+
+    fn question(&self, config: &Config, rules: &[Rule]) -> Result<Question, Failure> {
+        let Some(rule) = self.rule(rules) else {
+            let names: Vec<_> = rules.iter().map(|rule| rule.name.as_str()).collect();
             let name = self.rule.as_deref().unwrap_or_default();
             return Err(Failure::usage(format!("--rule {name}: there is no such rule; there is {}", names.join(", "))));
         };
-        let now = EventTime(jiff::Timestamp::now().as_millisecond());
-        let since = match self.since.parse::<Span>() {
-            Ok(span) => now.minus(span.0),
-            Err(_) => read_time("--since", &self.since).map_err(|_| {
-                Failure::usage(format!(
-                    "--since {}: neither a span before now, such as 36h or 7d, nor a time, such as 2026-01-31T12:00:00Z",
-                    self.since
-                ))
-            })?,
-        };
+        let now = now();
+        let since = read_since(&self.since, now)?;
         // An occurrence may be as much in the future as its record time allows (T-2).
         let until = match &self.until {
             None => now.plus(config.time.max_future_ms),
@@ -101,12 +104,31 @@ impl WhatIf {
         };
         Question::new(rule.clone(), &choices, since, until, self.tenant.clone()).map_err(Failure::usage)
     }
+
+    fn answer(
+        &self,
+        occurrences: &impl OccurrenceStore,
+        incidents: &impl IncidentStore,
+        config: &Config,
+    ) -> Result<Answer, Failure> {
+        let runtime = runtime()?;
+        let stored = runtime.block_on(incidents.rules()).map_err(Failure::dependency)?;
+        // Today's rule is what the engine judges by.
+        let question = self.question(config, &with_stored(&config.rules, &stored))?;
+        answer(occurrences, incidents, &question, &runtime, config.workers)
+    }
+}
+
+/// A whole number from 1 on.
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "must be a whole number, at least 1".to_owned())
 }
 
 fn answer(
     occurrences: &impl OccurrenceStore,
     incidents: &impl IncidentStore,
     question: &Question,
+    runtime: &Runtime,
     workers: usize,
 ) -> Result<Answer, Failure> {
     let bar = if std::io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
@@ -116,7 +138,7 @@ fn answer(
         bar.set_length(all);
         bar.set_position(behind);
     };
-    let answer = runtime()?.block_on(ask(occurrences, incidents, question, workers, ROWS_PER_PAGE, read));
+    let answer = runtime.block_on(ask(occurrences, incidents, question, workers, ROWS_PER_PAGE, read));
     bar.finish_and_clear();
     answer.map_err(Failure::dependency)
 }
@@ -157,8 +179,9 @@ fn show(answer: &Answer) -> String {
             noisiest(candidate),
         ]);
     }
+    let notes: String = answer.notes.iter().map(|note| format!("\nnote: {}", table::one_line(note, 1_000))).collect();
     format!(
-        "{shown}\nrule {:?} {range}: {} occurrences, {} incidents today; nothing was changed",
+        "{shown}\nrule {:?} {range}: {} occurrences, {} incidents today; nothing was changed{notes}",
         answer.rule, answer.occurrences, answer.incidents_today
     )
 }
@@ -173,5 +196,5 @@ fn noisiest(candidate: &CandidateAnswer) -> String {
         let message = table::one_line(&bug.message, MESSAGE_WIDTH);
         format!("{} x {} {} {message}", bug.incidents, table::one_line(&bug.tenant, 20), &bug.fingerprint[..8])
     };
-    candidate.noisiest.iter().map(line).collect::<Vec<_>>().join("\n")
+    candidate.noisiest.iter().map(line).collect::<Vec<_>>().join("; ")
 }

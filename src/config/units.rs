@@ -29,7 +29,8 @@ fn read(text: &str, units: &[(&str, i64)]) -> Option<i64> {
 
 /// Writes with the largest unit that divides.
 fn write(value: i64, units: &[(&str, i64)]) -> String {
-    let fitting = units.iter().filter(|(_, factor)| value % factor == 0);
+    // Zero is a whole number of all of them: people write 0s and 0B.
+    let fitting = units.iter().filter(|(_, factor)| value % factor == 0 && (value != 0 || *factor <= 1_000));
     let (name, factor) = fitting.max_by_key(|(_, factor)| *factor).unwrap_or(&units[0]);
     format!("{}{name}", value / factor)
 }

@@ -142,6 +142,7 @@ impl Pending {
                 retried: now.retried.saturating_sub(before.retried),
                 unmatched: now.unmatched.saturating_sub(before.unmatched),
                 dead: now.dead.saturating_sub(before.dead),
+                unique: now.unique.saturating_sub(before.unique),
             });
             metrics.partition_committed(key.partition, progress, now_ms);
         }

@@ -276,7 +276,8 @@ impl Intake {
             self.candidates.push(Candidate { identity, owner, ts });
             self.added.push((bytes_before..block.occurrences.bytes().len(), events_before..events.len()));
         }
-        Ok(Tallies { stored: 1, ..Tallies::default() })
+        let is_unique = occurrence.origin.is_none() && occurrence.event_id.is_empty();
+        Ok(Tallies { stored: 1, unique: is_unique.into(), ..Tallies::default() })
     }
 
     fn dead(&mut self, record: &RawRecord<'_>, rejected: &Rejected) -> Tallies {

@@ -1,5 +1,6 @@
 //! The incidents that W-4 demands against those that stand.
 
+use super::chains::{Chains, why};
 use super::{Kind, Place, Report};
 use crate::chain::Chain;
 use floodmark_model::incident::{IncidentRow, Status};
@@ -20,6 +21,8 @@ const LOOK_BACK_WINDOWS: i64 = 4_096;
 /// Windows of one rule: from `first` to `end`.
 pub(super) struct Demanded<'a> {
     pub(super) rule: &'a Rule,
+    /// Of a rule that is not, nobody knows up to which window it was judged: only incidents that stand are compared.
+    pub(super) is_configured: bool,
     pub(super) first: Window,
     pub(super) end: EventTime,
     /// As it was before incidents and counts were read.
@@ -164,11 +167,15 @@ impl Demanded<'_> {
         let place = || self.place(key, window);
         let why = || why(&chains.all, window, verdict);
         let previous = self.id(key, window.previous());
+        if !self.is_configured && !row.is_some_and(Standing::is_live) {
+            return;
+        }
         match (verdict.is_incident(), row) {
             (true, None) => report.differs(Kind::IncidentMissing, place(), why(), "no row"),
             (true, Some(row)) if !row.is_live() => {
                 report.differs(Kind::IncidentMissing, place(), why(), row.shown());
             }
+            (true, Some(row)) if !self.is_configured => self.compare_total(chains, row, (key, window), report),
             (true, Some(row)) => {
                 self.compare_row(chains, row, (key, window), report);
                 self.compare_episode(chains, row, (key, window), rows, report);
@@ -200,6 +207,14 @@ impl Demanded<'_> {
                 let expected = format!("closed, {expected}");
                 report.differs(Kind::IncidentNotClosed, self.place(key, window), expected, row.shown());
             }
+        }
+    }
+
+    /// Of a rule that is not configured, which is not counted on: late data may have raised the count since.
+    fn compare_total(&self, chains: &Chains<'_>, row: &Standing, (key, window): (&Key, Window), report: &mut Report) {
+        let most = chains.all.count(window);
+        if row.total.is_some_and(|total| total > most) {
+            report.differs(Kind::IncidentTotal, self.place(key, window), format!("total {most}"), row.shown());
         }
     }
 
@@ -289,33 +304,7 @@ impl Demanded<'_> {
     }
 }
 
-/// The counts of one key: all that is stored, and what progress covers.
-struct Chains<'a> {
-    all: Chain<'a>,
-    covered: Chain<'a>,
-}
-
-impl Chains<'_> {
-    /// `None`: it depends on what was not read. `Some(None)`: records are on their way that change it.
-    fn verdict(&self, window: Window) -> Option<Option<Verdict>> {
-        let (all, covered) = (self.all.verdict(window)?, self.covered.verdict(window)?);
-        Some((all == covered).then_some(all))
-    }
-}
-
-/// What W-4 says of a window, in words.
-fn why(chain: &Chain<'_>, window: Window, verdict: Verdict) -> String {
-    let (count, threshold) = (chain.count(window), chain.threshold(window));
-    let run = chain.best_run(window).map_or(0, |run| run.count);
-    match verdict {
-        Verdict::Own => format!("an incident: the window has {count} of {threshold}"),
-        Verdict::Bridge => format!("an incident: a run over its start holds {run} of {threshold}"),
-        Verdict::Blocked => "no incident: that of the window before stands for it".to_owned(),
-        Verdict::Below => format!("no incident: the window has {count} of {threshold}"),
-    }
-}
-
-/// Counts the incidents that are too young to be judged, and those of rules that are not configured.
+/// Counts the incidents that are too young to be judged, and those beside them of rules that nobody knows.
 pub(super) async fn count_open(
     incidents: &impl IncidentStore,
     closed: EventTime,
@@ -328,7 +317,9 @@ pub(super) async fn count_open(
     report.checked.open = rows.iter().filter(|row| row.window_end > closed).count() as u64;
     let unknown = rows.iter().filter(|row| !rules.iter().any(|rule| rule.name == row.rule)).count();
     if unknown > 0 {
-        report.notes.push(format!("{unknown} incidents of rules that are not configured are not judged"));
+        report
+            .notes
+            .push(format!("{unknown} incidents of rules that are neither configured nor stored are not judged"));
     }
     Ok(())
 }

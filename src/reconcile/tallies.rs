@@ -1,8 +1,10 @@
 //! Tallies against offsets, and rows against tallies. Values in, differences out.
 
-use super::{Kind, Log, Place, Report};
+use super::backfilled::Backfilled;
+use super::log::Log;
+use super::{Kind, Place, Report};
 use floodmark_model::EventTime;
-use floodmark_model::progress::{PartitionKey, PartitionProgress, Progress};
+use floodmark_model::progress::{PartitionKey, PartitionProgress, Progress, Tallies};
 use floodmark_sinks::inspect::StoredRows;
 use std::collections::BTreeMap;
 
@@ -12,39 +14,56 @@ const RETENTION_MARGIN_MS: i64 = 2 * 86_400_000;
 /// Compares what was committed with the log and with the rows. `kept_since`: rows that were inserted before may be gone.
 pub(super) fn compare(
     progress: &Progress,
-    rows: &[StoredRows],
+    rows: &Rows,
     log: Option<&Log>,
     kept_since: Option<EventTime>,
     report: &mut Report,
 ) {
-    let by_partition: BTreeMap<PartitionKey, &StoredRows> = rows.iter().map(|rows| (rows.key, rows)).collect();
     let whole = Whole {
-        with_event_id: rows.iter().map(|rows| rows.with_event_id).sum(),
+        with_event_id: rows.of_partitions.values().map(|rows| rows.with_event_id).sum(),
         kept_since: kept_since.map(|since| since.plus(RETENTION_MARGIN_MS)),
     };
+    let mut backfilled = Backfilled::default();
     for (key, partition) in &progress.partitions {
+        let rows = rows.of(*key);
         report.checked.partitions += 1;
-        if partition.is_backfill() {
-            // Its records stand for others (design, decision 13): a row may be that of another partition, read again.
-            report.notes.push(format!("{}: backfilled, so its rows may be those of other partitions", named(*key)));
-            report.checked.rows += by_partition.get(key).map_or(0, |rows| rows.occurrences);
-            continue;
-        }
-        if let Some(log) = log {
-            compare_with_log(*key, partition, log, report);
-        }
-        let nothing =
-            StoredRows { key: *key, occurrences: 0, with_event_id: 0, unmatched: 0, dead_letters: 0, oldest: None };
-        let rows = by_partition.get(key).copied().unwrap_or(&nothing);
         report.checked.rows += rows.occurrences;
-        whole.compare_rows(partition, rows, report);
+        if partition.is_backfill() {
+            backfilled.add(partition, &rows, whole.expires(&rows));
+        } else {
+            if let Some(log) = log {
+                compare_with_log(*key, partition, log, report);
+            }
+            whole.compare_rows(partition, &rows, report);
+        }
     }
+    backfilled.compare(rows, report);
     let (stored, found) =
         (progress.partitions.values().map(|partition| partition.tallies.stored).sum::<u64>(), report.checked.rows);
     if found > stored {
         let expected = format!("at most {stored} rows, as tallied");
         let place = Place::Whole { partitions: progress.partitions.len() };
         report.differs(Kind::RowsExtra, place, expected, format!("{found} distinct occurrences"));
+    }
+}
+
+/// What the store of occurrences holds.
+pub(super) struct Rows {
+    /// Below the committed offset of each partition.
+    pub(super) of_partitions: BTreeMap<PartitionKey, StoredRows>,
+    /// Dead letters of backfilled inputs: they have the place of the record in its input, which is in no partition.
+    pub(super) dead_letters_of_inputs: u64,
+}
+
+impl Rows {
+    fn of(&self, key: PartitionKey) -> StoredRows {
+        let nothing = StoredRows { key, occurrences: 0, with_event_id: 0, unmatched: 0, dead_letters: 0, oldest: None };
+        self.of_partitions.get(&key).cloned().unwrap_or(nothing)
+    }
+
+    /// All of them.
+    pub(super) fn dead_letters(&self) -> u64 {
+        self.dead_letters_of_inputs + self.of_partitions.values().map(|rows| rows.dead_letters).sum::<u64>()
     }
 }
 
@@ -100,15 +119,19 @@ struct Whole {
 }
 
 impl Whole {
+    fn expires(&self, rows: &StoredRows) -> bool {
+        self.kept_since.is_some_and(|since| rows.oldest.is_some_and(|oldest| oldest < since))
+    }
+
     fn compare_rows(&self, partition: &PartitionProgress, rows: &StoredRows, report: &mut Report) {
         let tallies = partition.tallies;
-        let expires = self.kept_since.is_some_and(|since| rows.oldest.is_some_and(|oldest| oldest < since));
+        let expires = self.expires(rows);
         if expires {
             report
                 .notes
                 .push(format!("{}: its oldest rows reach their retention: fewer are no difference", named(rows.key)));
         }
-        self.compare_occurrences(tallies.stored, rows, expires, report);
+        self.compare_occurrences(tallies, rows, expires, report);
         let count = |count: u64, what: &str| format!("{count} {what}");
         if rows.dead_letters > tallies.dead {
             let (expected, found) = (count(tallies.dead, "dead letters, as tallied"), count(rows.dead_letters, "rows"));
@@ -124,22 +147,18 @@ impl Whole {
         }
     }
 
-    /// Of an occurrence's records the one with the least time stays (I-2): a retry that the filter did not know is tallied
-    /// as stored and has no row of its own, or has taken the place of a row of another partition.
-    fn compare_occurrences(&self, stored: u64, rows: &StoredRows, expires: bool, report: &mut Report) {
-        let found = rows.occurrences;
+    /// A record without a client's id has a row of its own, whatever else there is. Of records with one the one with the
+    /// least time stays (I-2): a retry that the filter did not know is tallied as stored and has no row of its own, or has
+    /// taken the place of a row of another partition.
+    fn compare_occurrences(&self, tallies: Tallies, rows: &StoredRows, expires: bool, report: &mut Report) {
+        let (stored, found) = (tallies.stored, rows.occurrences);
         let expected = || format!("{stored} rows, as tallied");
-        if found < stored && !expires {
-            let missing = stored - found;
-            if missing <= self.with_event_id {
-                report.notes.push(format!(
-                    "{}: {missing} of {stored} stored records have no row of their own: retries that the filter did not know",
-                    named(rows.key)
-                ));
-            } else {
-                let found = format!("{found} distinct occurrences");
-                report.differs(Kind::RowsMissing, place(rows.key), expected(), found);
-            }
+        let without_event_id = found.saturating_sub(rows.with_event_id);
+        if without_event_id < tallies.unique && !expires {
+            let expected = format!("at least {} rows of records without an event_id, as tallied", tallies.unique);
+            report.differs(Kind::RowsMissing, place(rows.key), expected, format!("{without_event_id} rows"));
+        } else if found < stored && !expires {
+            self.compare_retries(tallies, rows, report);
         } else if found > stored && found - stored > rows.with_event_id {
             report.differs(Kind::RowsExtra, place(rows.key), expected(), format!("{found} distinct occurrences"));
         } else if found > stored {
@@ -150,13 +169,30 @@ impl Whole {
             ));
         }
     }
+
+    /// Fewer rows than records, though all are there that have no client's id.
+    fn compare_retries(&self, tallies: Tallies, rows: &StoredRows, report: &mut Report) {
+        let (stored, found) = (tallies.stored, rows.occurrences);
+        let missing = stored - found;
+        if missing > self.with_event_id {
+            let found = format!("{found} distinct occurrences");
+            report.differs(Kind::RowsMissing, place(rows.key), format!("{stored} rows, as tallied"), found);
+        } else {
+            report.notes.push(format!(
+                "{}: not checked: {missing} of {} stored records that may have an event_id have no row of their own: \
+                 retries that the filter did not know, or lost; to decide it, count the distinct (tenant, event_id) of \
+                 the topic and those of the table occurrences",
+                named(rows.key),
+                stored - tallies.unique
+            ));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use floodmark_model::TopicId;
-    use floodmark_model::progress::Tallies;
 
     const KEY: PartitionKey = PartitionKey { topic_id: TopicId([7; 16]), partition: 0 };
 
@@ -169,17 +205,31 @@ mod tests {
         StoredRows { key: KEY, occurrences, with_event_id, unmatched: 0, dead_letters, oldest: Some(EventTime(0)) }
     }
 
+    fn stored(rows: &[StoredRows], dead_letters_of_inputs: u64) -> Rows {
+        let of_partitions = rows.iter().map(|rows| (rows.key, rows.clone())).collect();
+        Rows { of_partitions, dead_letters_of_inputs }
+    }
+
     fn log(first: i64, end: i64) -> Log {
         Log { topic_id: Some(KEY.topic_id), offsets: [(0, (first, end))].into() }
     }
 
     fn found(progress: &Progress, rows: &[StoredRows], log: Option<&Log>, kept_since: Option<i64>) -> Vec<Kind> {
+        let rows = stored(rows, 0);
+        kinds(&report(progress, &rows, log, kept_since))
+    }
+
+    fn report(progress: &Progress, rows: &Rows, log: Option<&Log>, kept_since: Option<i64>) -> Report {
         let mut report = Report::default();
         compare(progress, rows, log, kept_since.map(EventTime), &mut report);
+        report
+    }
+
+    fn kinds(report: &Report) -> Vec<Kind> {
         report.differences.iter().map(|difference| difference.kind).collect()
     }
 
-    const TALLIES: Tallies = Tallies { stored: 6, retried: 1, unmatched: 2, dead: 1 };
+    const TALLIES: Tallies = Tallies { stored: 6, retried: 1, unmatched: 2, dead: 1, unique: 0 };
 
     #[test]
     fn g2_every_offset_has_one_outcome_and_every_outcome_its_rows() {
@@ -194,10 +244,35 @@ mod tests {
     }
 
     #[test]
-    fn backfilled_records_may_stand_for_others() {
+    fn decision_13_of_backfilled_records_only_what_holds_is_compared_and_the_rest_is_said() {
         let mut progress = progress(10, TALLIES);
         progress.partitions.values_mut().for_each(|at| at.watermark = EventTime::MAX);
-        assert_eq!(found(&progress, &[rows(2, 0, 0)], None, None), []);
+        let report = |occurrences, dead_letters_of_inputs| {
+            let rows = stored(&[rows(occurrences, 0, 0)], dead_letters_of_inputs);
+            report(&progress, &rows, None, None)
+        };
+        let whole = report(6, 1);
+        assert_eq!((kinds(&whole), whole.notes.len()), (vec![], 0));
+        let fewer = report(2, 1);
+        assert_eq!((kinds(&fewer), fewer.notes.len()), (vec![], 1));
+        assert!(fewer.notes[0].contains("4 of 6 backfilled records"), "{:?}", fewer.notes);
+        assert_eq!(kinds(&report(0, 1)), [Kind::RowsMissing]);
+        assert_eq!(kinds(&report(2, 0)), [Kind::DeadLettersMissing]);
+        assert_eq!(kinds(&report(7, 1)), [Kind::RowsExtra, Kind::RowsExtra], "of backfilled records and in whole");
+    }
+
+    #[test]
+    fn a_record_without_an_event_id_is_never_taken_for_a_retry() {
+        let progress = progress(10, Tallies { unique: 4, ..TALLIES });
+        let report = |occurrences, with_event_id| {
+            let rows = stored(&[rows(occurrences, with_event_id, 1)], 0);
+            report(&progress, &rows, None, None)
+        };
+        assert_eq!(kinds(&report(6, 2)), []);
+        assert_eq!(kinds(&report(5, 2)), [Kind::RowsMissing], "one of the four is gone");
+        let retry = report(5, 1);
+        assert_eq!((kinds(&retry), retry.notes.len()), (vec![], 1));
+        assert!(retry.notes[0].contains("1 of 2 stored records"), "{:?}", retry.notes);
     }
 
     #[test]

@@ -20,8 +20,10 @@ pub struct Answer {
     pub occurrences: u64,
     /// Incidents of the base rule that stand today.
     pub incidents_today: u64,
-    /// One for each candidate; the base rule itself is the first.
+    /// One for each candidate; the base rule as it stood and stands is the first.
     pub candidates: Vec<CandidateAnswer>,
+    /// What else there is to know of them, a sentence each.
+    pub notes: Vec<String>,
 }
 
 /// The part of the range of which occurrences are stored, whatever rule counts them.

@@ -1,6 +1,7 @@
 //! Reads history page by page, replays it, and puts the answer together.
 
 use super::answer::{Answer, CandidateAnswer, HistoryRange, Noisy};
+use super::notes::notes;
 use super::plan::{PlannedPage, pages};
 use super::question::{DAY_MS, Question};
 use super::tally::{BugTally, Tally, tallies, tenants};
@@ -81,7 +82,7 @@ impl<'a> Asking<'a> {
         planned: &PlannedPage,
     ) -> Result<(), StoreError> {
         let page = planned.page;
-        let mut replay = Replay::start(self.workers, page);
+        let mut replay = Replay::start_on(self.workers, page, self.question.terms(&self.tenants));
         self.question.candidates.iter().for_each(|candidate| replay.add(*candidate));
         self.carry_over(&mut replay);
         for (bug, start) in self.today(incidents, page.from.max(self.question.since), page.until).await? {
@@ -155,13 +156,14 @@ impl<'a> Asking<'a> {
     ) -> Result<Answer, StoreError> {
         let mut candidates = Vec::with_capacity(self.tallies.len());
         for (candidate, tally) in self.question.candidates.iter().zip(std::mem::take(&mut self.tallies)) {
+            let runs_today = self.question.runs_today(candidate);
             let noisiest = tally.noisiest(NOISIEST, &self.tenants);
             candidates.push(CandidateAnswer {
                 window_ms: candidate.window_ms,
                 threshold: candidate.threshold,
-                straddle: candidate.straddle,
+                straddle: if runs_today { self.question.rule.straddle } else { candidate.straddle },
                 straddle_buckets: candidate.buckets,
-                runs_today: self.question.runs_today(candidate),
+                runs_today,
                 incidents: tally.incidents,
                 episodes: tally.episodes,
                 pages_per_day: history.map_or(0.0, |history| tally.episodes as f64 / history.days),
@@ -179,6 +181,7 @@ impl<'a> Asking<'a> {
             occurrences: self.occurrences,
             incidents_today: self.incidents_today,
             candidates,
+            notes: notes(self.question, history),
         })
     }
 

@@ -1,9 +1,15 @@
 //! What is asked: which candidates, about which part of history.
 
 use crate::config::units::Span;
+use crate::pipeline::tenants::Tenants;
+use floodmark_dataflow::message::TenantId;
+use floodmark_dataflow::replay::TermsOf;
 use floodmark_dataflow::state::candidate::Candidate;
 use floodmark_dataflow::state::history::CandidateIndex;
+use floodmark_dataflow::state::stretch::Terms;
 use floodmark_model::{EventTime, Rule};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Most candidates of one question.
 pub const CANDIDATES_MAX: usize = 64;
@@ -37,9 +43,9 @@ pub struct Choices {
 /// A question about a part of history.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The base rule: what it matches is counted, and its incidents are those of today.
+    /// The base rule with its versions: what it matches is counted, and its incidents are those of today.
     pub rule: Rule,
-    /// The candidates; the base rule itself is one of them.
+    /// The candidates. The first is the base rule as it stood and stands: each window on the terms of its own version.
     pub candidates: Vec<Candidate>,
     /// Windows that start at or after this time.
     pub since: EventTime,
@@ -63,7 +69,7 @@ impl Question {
         until: EventTime,
         tenant: Option<String>,
     ) -> Result<Self, String> {
-        let candidates = candidates(&rule, choices)?;
+        let candidates = candidates(&rule, choices, rule.versions().any(|version| version.from > since))?;
         let mut question = Self { rule, candidates, since, until, tenant };
         let step = question.common_window_ms().filter(|ms| *ms <= DAY_MS).unwrap_or(question.rule.window_ms);
         let within = |time: EventTime| time.0.clamp(EventTime::EARLIEST.0, EventTime::LATEST.0);
@@ -101,8 +107,37 @@ impl Question {
 
     /// Whether a candidate is the base rule.
     pub(super) fn runs_today(&self, candidate: &Candidate) -> bool {
-        same(candidate, &current(&self.rule))
+        candidate.index == TODAY
     }
+
+    /// The terms of each candidate: of the base rule those of each window's version, of any other its own. A tenant with a
+    /// threshold of its own keeps that.
+    pub(super) fn terms(&self, tenants: &Tenants) -> TermsOf {
+        let rules = std::slice::from_ref(&self.rule);
+        let thresholds = tenants.thresholds(rules).and_then(|mut of_rules| of_rules.pop()).unwrap_or_default();
+        let version = |(version, tenants): (&Rule, BTreeMap<TenantId, u32>)| VersionTerms {
+            from: version.from,
+            terms: Terms { threshold: version.threshold, straddle: version.straddle },
+            tenants,
+        };
+        let versions: Vec<VersionTerms> = self.rule.versions().zip(thresholds).map(version).collect();
+        Arc::new(move |candidate, tenant, start| {
+            let begun = versions.iter().rfind(|version| candidate.index != TODAY || version.from <= start);
+            let Some(version) = begun.or(versions.first()) else { return candidate.terms() };
+            let terms = if candidate.index == TODAY { version.terms } else { candidate.terms() };
+            Terms { threshold: version.tenants.get(&tenant).copied().unwrap_or(terms.threshold), ..terms }
+        })
+    }
+}
+
+/// The base rule's.
+const TODAY: CandidateIndex = CandidateIndex(0);
+
+/// The terms of one version.
+struct VersionTerms {
+    from: EventTime,
+    terms: Terms,
+    tenants: BTreeMap<TenantId, u32>,
 }
 
 fn own_bucket_ms(candidate: &Candidate) -> i64 {
@@ -119,10 +154,11 @@ pub(super) fn least_common_multiple(a: i64, b: i64) -> Option<i64> {
 
 fn current(rule: &Rule) -> Candidate {
     Candidate {
-        index: CandidateIndex(0),
+        index: TODAY,
         window_ms: rule.window_ms,
         threshold: rule.threshold,
-        straddle: rule.straddle,
+        // Buckets are needed where any version has them.
+        straddle: rule.versions().any(|version| version.straddle),
         buckets: rule.buckets,
     }
 }
@@ -135,8 +171,9 @@ fn same(a: &Candidate, b: &Candidate) -> bool {
     shape(a) == shape(b)
 }
 
-/// The base rule, and every combination that is not the same as one before it.
-fn candidates(rule: &Rule, choices: &Choices) -> Result<Vec<Candidate>, String> {
+/// The base rule, and every combination that is not the same as one before it. What has `changed` in the range is not the
+/// same as what it is now.
+fn candidates(rule: &Rule, choices: &Choices, changed: bool) -> Result<Vec<Candidate>, String> {
     fn or_own<T: Copy>(chosen: &[T], own: T) -> Vec<T> {
         if chosen.is_empty() { vec![own] } else { chosen.to_vec() }
     }
@@ -147,7 +184,7 @@ fn candidates(rule: &Rule, choices: &Choices) -> Result<Vec<Candidate>, String> 
             for straddle in or_own(&choices.straddles, rule.straddle) {
                 let candidate = Candidate { index: CandidateIndex(0), window_ms, threshold, straddle, buckets };
                 check(&candidate)?;
-                if !candidates.iter().any(|known| same(known, &candidate)) {
+                if !candidates.iter().skip(usize::from(changed)).any(|known| same(known, &candidate)) {
                     candidates.push(candidate);
                 }
                 if candidates.len() > CANDIDATES_MAX {

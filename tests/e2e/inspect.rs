@@ -21,8 +21,8 @@ fn fingerprint(bug: u64) -> String {
     format!("{:032x}", u128::from(bug.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64 | u128::from(bug))
 }
 
-/// Bug 1 has incidents in two adjacent windows, bug 2 one later, bug 3 none, and bug 4 one with a tail in the window after
-/// it. One record cannot be read, none is a retry, two are of no rule.
+/// Bug 1 has incidents in two adjacent windows, bug 2 one later, bug 3 none, bug 4 one with a tail in the window after it,
+/// and bug 5, whose records have a client's id, none. One record cannot be read, none is a retry, two are of no rule.
 fn flood() -> Vec<Produced> {
     let mut payloads: Vec<(i64, String)> = Vec::new();
     let mut put = |bug: u64, start: i64, count: i64| {
@@ -34,7 +34,12 @@ fn flood() -> Vec<Produced> {
     put(3, T0 + 2 * WINDOW, 4);
     put(4, T0 + WINDOW - 20, 13);
     put(4, T0 + WINDOW, 2);
+    put(5, T0 + 6 * WINDOW, 8);
     put(9, T0 + 12 * WINDOW, 1);
+    let with_id = |(n, (_, payload)): (usize, &mut (i64, String))| {
+        *payload = payload.replacen('{', &format!("{{\"event_id\":\"{n}\","), 1);
+    };
+    payloads.iter_mut().filter(|(ts, _)| (T0 + 6 * WINDOW..T0 + 7 * WINDOW).contains(ts)).enumerate().for_each(with_id);
     payloads.insert(5, (T0, "{\"tenant\":\"acme\",".into()));
     payloads.insert(6, (T0, error("acme", 1, T0).replace("\"error\"", "\"info\"")));
     payloads.insert(7, (T0, error("acme", 1, T0).replace("\"error\"", "\"debug\"")));
@@ -142,19 +147,35 @@ fn reconcile_names_whatever_somebody_has_changed() {
     }
     assert_eq!(kinds(&bed), set(&[]), "all is as it was");
 
-    // The first row of bug 2, and the only dead letter.
-    bed.clickhouse.query(&format!(
-        "DELETE FROM occurrences WHERE fingerprint_bits = reinterpretAsUInt128(reverse(unhex('{two}'))) \
-         AND ts = fromUnixTimestamp64Milli({}, 'UTC')",
-        T0 + 3 * WINDOW
-    ));
+    let delete_first = |bug: u64, window: i64| {
+        bed.clickhouse.query(&format!(
+            "DELETE FROM occurrences WHERE fingerprint_bits = reinterpretAsUInt128(reverse(unhex('{}'))) \
+             AND ts = fromUnixTimestamp64Milli({}, 'UTC')",
+            fingerprint(bug),
+            T0 + window * WINDOW
+        ))
+    };
+    delete_first(5, 6);
+    assert_eq!(kinds(&bed), set(&[]), "another record may be the same occurrence");
+    let output = bed.installation.output("reconcile", ["--since", &since]);
+    assert!(output.stdout.contains("not checked: 1 of 8 stored records"), "{}", output.stdout);
+    // It has no client's id, and its bug no incident: nothing else tells.
+    delete_first(3, 2);
+    assert_eq!(kinds(&bed), set(&["rows_missing"]), "no record can be a copy of it");
+    delete_first(2, 3);
     assert_eq!(kinds(&bed), set(&["rows_missing", "incident_extra"]), "nine are no incident");
+    let output = bed.installation.output("reconcile", ["--json", "--since", &since]);
+    let extra = json(&output)["differences"][1]["expected"].as_str().unwrap().to_owned();
+    assert!(extra.contains("9 of 10, the best run over its start 9 of 10"), "{extra}");
     bed.clickhouse.query("TRUNCATE TABLE dead_letters");
     assert_eq!(kinds(&bed), set(&["rows_missing", "incident_extra", "dead_letters_missing"]));
     bed.clickhouse.query("TRUNCATE TABLE occurrences");
     assert!(kinds(&bed).contains("incident_extra"), "incidents of which nothing is stored");
     let output = bed.installation.output("reconcile", ["--since", &since]);
     assert_eq!((output.exit_code, output.stderr.lines().count()), (Some(1), 1), "{output:?}");
+    let unknown = bed.installation.output("reconcile", ["--topic", "floodmark-no-such-topic"]);
+    assert_eq!(unknown.exit_code, Some(2), "{unknown:?}");
+    assert!(unknown.stderr.contains("floodmark-no-such-topic does not exist"), "{}", unknown.stderr);
     for part in ["rows_missing", "incident_extra", &one, "2026-01-01T00:00:00Z"] {
         let shown: String = output.stdout.split_whitespace().collect();
         assert!(shown.contains(part) || output.stdout.contains(part), "{part} is missing in\n{}", output.stdout);
@@ -194,7 +215,10 @@ fn explain_says_why_there_is_an_incident_or_none() {
 
     let first = of(1, 0);
     let rule = &first["rules"][0];
-    assert_eq!(rule["answer"], "there is an incident (closed, detection window): the window has 12 of 10");
+    assert_eq!(
+        rule["answer"],
+        "there is an incident (closed, found by the count of the window): 12 occurrences in the window; 10 make an incident"
+    );
     assert_eq!(rule["advice"], Value::Null);
     let window = &rule["windows"][1];
     assert_eq!((&window["count"], &window["verdict"], &window["closed"]), (&12.into(), &"own".into(), &true.into()));
@@ -205,20 +229,23 @@ fn explain_says_why_there_is_an_incident_or_none() {
     let names: Vec<_> = transitions.iter().map(|change| change["transition"].as_str().unwrap()).collect();
     assert_eq!(names, ["opened", "closed"]);
     assert_eq!(rule["windows"][2]["count"], 15, "the window after");
+    assert_eq!(window["sample"], "upstream 1 answers 503");
+    assert_eq!(first["hints"], serde_json::json!([]));
     assert_eq!(first["watermark"]["partitions"][0]["unmatched"], 2);
     assert!(first["watermark"]["closed"].as_i64().unwrap() >= T0 + 10 * WINDOW);
 
     let none = of(3, 2);
-    let answer = "there is no incident: the window has 4 of 10; the best run over its start holds 4 of 10";
+    let answer = "there is no incident: 4 occurrences in the window, 4 within 5m across its start; 10 make an incident";
     assert_eq!(none["rules"][0]["answer"], answer);
+    assert_eq!(none["rules"][0]["windows"][1]["sample"], "upstream 3 answers 503");
+    let hint = none["hints"][0].as_str().unwrap();
+    assert!(hint.contains("2 matched no rule") && hint.contains("1 could not be read"), "{none}");
     let blocked = of(4, 1);
     let window = &blocked["rules"][0]["windows"][1];
-    let id = blocked["rules"][0]["windows"][0]["incident"]["id"].as_str().unwrap();
-    assert_eq!(window["verdict"], "blocked");
-    let why = format!(
-        "the best run over its start holds 15 of 10, but the window before has an incident: superseded by {id}"
-    );
-    assert_eq!(window["why"], why);
+    assert_eq!((&window["verdict"], &window["incident"]), (&"blocked".into(), &Value::Null));
+    let why = "2 occurrences in the window and 15 within 5m across its start: they belong to the incident of the window \
+               before";
+    assert_eq!(window["why"], why, "nothing is superseded that never stood");
 
     let passed_over = explained(installation, &["acme", &fingerprint(1), &at(0), "--rule", "fatal"]);
     assert_eq!(
@@ -229,8 +256,17 @@ fn explain_says_why_there_is_an_incident_or_none() {
     bed.postgres.execute(format!("DELETE FROM incidents WHERE fingerprint = '{}'", fingerprint(1)));
     let output = installation.output("explain", ["acme", &fingerprint(1), &at(0)]);
     assert_eq!(output.exit_code, Some(0), "{output:?}");
-    let first_line = output.stdout.lines().next().unwrap();
-    assert_eq!(first_line, "rule default: there is no incident: the window has 12 of 10");
+    let mut lines = output.stdout.lines();
+    let first_line = format!(
+        "tenant acme, fingerprint {}, rule default, window 2026-01-01T00:00:00Z to 2026-01-01T00:05:00Z (UTC): there is no \
+         incident: 12 occurrences in the window; 10 make an incident",
+        fingerprint(1)
+    );
+    assert_eq!(lines.next().unwrap(), first_line);
+    assert_eq!(lines.next().unwrap(), "  message: upstream 1 answers 503");
+    for code in ["W-4", "T-1", "detection", "blocked"] {
+        assert!(!output.stdout.contains(code), "{code} says nothing to people:\n{}", output.stdout);
+    }
     assert!(output.stdout.contains("floodmark reconcile"), "{}", output.stdout);
 }
 
@@ -266,4 +302,37 @@ fn explain_finds_a_fingerprint_by_its_beginning_and_names_the_candidates() {
     assert_eq!(window["late_estimate"], Value::Null, "a file's records have no time of their own");
     let reconciled = installation.output("reconcile", ["--embedded", "--json"]);
     assert_eq!(reconciled.exit_code, Some(0), "{reconciled:?}");
+
+    let shown = installation.output("explain", ["--embedded", "acme", "abcdef0", &time]);
+    assert!(shown.stdout.contains("a.ndjson"), "the file has a name:\n{}", shown.stdout);
+    let silent = |tenant: &str, fingerprint: &str, time: i64| {
+        let found = explained(&installation, &["--embedded", tenant, fingerprint, &time.to_string()]);
+        found["hints"].as_array().unwrap().iter().map(|hint| hint.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let of_another = silent("globex", &one, T0);
+    assert!(of_another[0].contains("nothing of this bug is stored for tenant globex"), "{of_another:?}");
+    assert!(of_another[1].contains("acme (12)"), "{of_another:?}");
+    let earlier = silent("acme", &other, T0 - 20 * WINDOW);
+    assert!(earlier[0].contains("1 occurrence of this bug, from 2026-01-01T00:00:00Z"), "{earlier:?}");
+}
+
+#[test]
+fn since_is_a_span_or_a_time_that_has_been() {
+    let installation = Installation::new(env!("CARGO_BIN_EXE_floodmark"), "");
+    let lines: String = (0..10).map(|n| error("acme", 1, T0 + n) + "\n").collect();
+    fs::write(installation.folder().join("a.ndjson"), lines).unwrap();
+    assert_eq!(installation.output("run", ["--embedded", "--input", "a.ndjson"]).exit_code, Some(0));
+    let incidents = |since: &str| installation.output("incidents", ["--embedded", "--since", since]);
+    let all = incidents("36500d");
+    assert_eq!(all.exit_code, Some(0), "{all:?}");
+    for part in ["1 incidents", "rule", "default", "detection", "window"] {
+        assert!(all.stdout.contains(part), "{part} is missing in\n{}", all.stdout);
+    }
+    assert!(incidents("1ms").stdout.contains("0 incidents"));
+    let reconcile = |since: &str| installation.output("reconcile", ["--embedded", "--since", since]);
+    assert_eq!(reconcile("7d").exit_code, Some(0));
+    for (since, part) in [("2199-01-01T00:00:00Z", "in the future"), ("soon", "7d")] {
+        let refused = reconcile(since);
+        assert_eq!((refused.exit_code, refused.stderr.contains(part)), (Some(2), true), "{refused:?}");
+    }
 }

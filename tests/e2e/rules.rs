@@ -117,6 +117,34 @@ fn q51_another_window_length_needs_another_name() {
     assert_eq!(rules, ["default", "minute", "minute"], "what the old name found stays");
 }
 
+#[test]
+fn q51_a_rule_that_is_gone_can_still_be_looked_at() {
+    let installation = installation();
+    let two = format!("{TEN}[[rules]]\nname = \"minute\"\nwindow = \"1m\"\nthreshold = 5\n");
+    let lines = lines("acme", 1, 12, T0) + &lines("acme", 9, 1, T0 + 4 * WINDOW);
+    assert_eq!(read(&installation, "a.ndjson", &two, &lines).exit_code, Some(0));
+    configure(&installation, TEN);
+    let since = T0.to_string();
+    let reconciled = installation.output("reconcile", ["--embedded", "--since", &since]);
+    assert_eq!(reconciled.exit_code, Some(0), "{reconciled:?}");
+    assert!(
+        reconciled.stdout.contains("rule minute is stored but not configured here: its 1 incidents"),
+        "{reconciled:?}"
+    );
+    assert!(reconciled.stdout.contains("2 incidents judged"), "{reconciled:?}");
+
+    let of_bug_1 = format!("{:032x}", u128::from(0x9e37_79b9_7f4a_7c15_u64) << 64 | 1);
+    let explain =
+        |more: &[&str]| installation.output("explain", [&["--embedded", "acme", &*of_bug_1, &*since], more].concat());
+    for asked in [&[][..], &["--rule", "minute"]] {
+        let shown = explain(asked);
+        assert_eq!(shown.exit_code, Some(0), "{shown:?}");
+        assert!(shown.stdout.contains("rule minute (not configured)"), "{}", shown.stdout);
+    }
+    let refused = explain(&["--rule", "none"]);
+    assert_eq!((refused.exit_code, refused.stderr.contains("default, minute")), (Some(2), true), "{refused:?}");
+}
+
 /// (rule, window) of each incident that stands, with its total.
 type Found = BTreeMap<(String, String, i64), i64>;
 

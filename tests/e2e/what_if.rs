@@ -121,6 +121,10 @@ fn other_rules_over_an_embedded_store_which_stays_as_it_is() {
         assert!(shown.stdout.contains(part), "{part:?} is missing in\n{}", shown.stdout);
     }
 
+    let refused = what_if(&installation, &["--embedded", "--rule", "none"]);
+    assert_eq!((refused.exit_code, refused.stderr.contains("there is default")), (Some(2), true), "{refused:?}");
+    let long = what_if(&installation, &["--embedded", "--window", "366d"]);
+    assert!(long.stdout.contains("no window of 366d begins in the range"), "{}", long.stdout);
     let other = answer(&what_if(&installation, &["--embedded", "--json", "--tenant", "other", "--threshold", "11"]));
     assert_eq!(figures(candidate(&other, 5, 11, false)), [0, 0, 0, 1]);
     assert_eq!(other["occurrences"], 10);
@@ -164,7 +168,6 @@ fn what_cannot_be_asked_is_one_line_that_says_what_would_be_right() {
         (&["--threshold", "0"] as &[&str], &["--threshold", "at least 1"] as &[&str]),
         (&["--window", "500ms"], &["--window", "500ms", "between 1s and 366d"]),
         (&["--straddle", "on", "--buckets", "7"], &["--buckets", "7", "5m"]),
-        (&["--rule", "none"], &["--rule", "none", "default"]),
         (&["--since", "soon"], &["--since", "soon", "7d", "2026-01-31T12:00:00Z"]),
         (&["--until", "2000-01-01T00:00:00Z"], &["--since", "--until", "empty"]),
     ] {
@@ -175,8 +178,62 @@ fn what_cannot_be_asked_is_one_line_that_says_what_would_be_right() {
             assert!(output.stderr.contains(part), "{part:?} is missing in {}", output.stderr);
         }
     }
+    for flag in ["--threshold", "--buckets"] {
+        let refused = installation.output("what-if", ["--embedded", flag, "-1"]);
+        assert_eq!((refused.exit_code, refused.stderr.contains("at least 1")), (Some(2), true), "{refused:?}");
+    }
     assert_eq!(installation.output("what-if", ["--embedded", "--window", "5 parsecs"]).exit_code, Some(2));
+    let refused = installation.output("what-if", ["--embedded", "--window", "0s"]);
+    assert!(refused.exit_code == Some(2) && refused.stderr.contains("--window 0s"), "{refused:?}");
     assert_eq!(installation.output("what-if", ["--embedded", "--straddle", "maybe"]).exit_code, Some(2));
+}
+
+#[test]
+fn q51_the_row_of_today_is_what_the_engine_found() {
+    let installation = Installation::new(env!("CARGO_BIN_EXE_floodmark"), "");
+    let run = |name: &str, rule: &str, records: &[(i64, String)]| {
+        fs::write(installation.folder().join("floodmark.toml"), rule).unwrap();
+        let text: String = records.iter().map(|(_, record)| record.clone() + "\n").collect();
+        fs::write(installation.folder().join(name), text).unwrap();
+        let output = installation.output("run", ["--embedded", "--json", "--input", "*.ndjson"]);
+        assert_eq!(output.exit_code, Some(0), "{output:?}");
+    };
+    let burst = |tenant: &str, bug: u64, minute: i64, errors: i64| {
+        let ts = move |n| T0 + minute * MINUTE + 30_000 + n;
+        let tenant = tenant.to_owned();
+        (0..errors).map(move |n| (ts(n), error(&tenant, bug, ts(n)))).collect::<Vec<_>>()
+    };
+    let rule = |threshold: u32, straddle: bool, globex: u32| {
+        format!(
+            "[[rules]]\nname = \"default\"\nthreshold = {threshold}\nstraddle = {straddle}\n\
+             [rules.tenant_thresholds]\nglobex = {globex}\n"
+        )
+    };
+    // Six of one bug, over a boundary and within a window, before and after the change; three of globex.
+    let part = |bug: u64, from: i64| {
+        [
+            burst("acme", bug, from, 6),
+            burst("acme", bug + 1, from + 4, 3),
+            burst("acme", bug + 1, from + 5, 3),
+            burst("globex", bug, from + 1, 3),
+        ]
+        .concat()
+    };
+    let first = [part(1, 0), burst("acme", 9, 20, 1)].concat();
+    run("a.ndjson", &rule(5, true, 3), &first);
+    run("b.ndjson", &rule(7, false, 2), &[part(1, 25), burst("acme", 9, 50, 1)].concat());
+
+    let output = what_if(&installation, &["--embedded", "--json", "--threshold", "3,7"]);
+    let answer = answer(&output);
+    let [incidents, _, new, vanished] = figures(&answer["candidates"][0]);
+    assert_eq!((Some(incidents), new, vanished), (answer["incidents_today"].as_u64(), 0, 0), "{answer}");
+    assert_eq!(incidents, 4, "three before the change, and globex after it");
+    assert_eq!(answer["candidates"][0]["runs_today"], true);
+    // What the rule is now, over all of it: globex keeps its own.
+    let now =
+        &answer["candidates"].as_array().unwrap().iter().find(|c| c["threshold"] == 7 && c["runs_today"] == false);
+    assert_eq!(figures(now.unwrap()), [2, 2, 0, 2]);
+    assert_eq!(answer["notes"].as_array().unwrap().len(), 2, "{}", answer["notes"]);
 }
 
 /// Bursts at, before and over the end of each of four days.

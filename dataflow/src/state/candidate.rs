@@ -4,6 +4,7 @@
 //! The whole chain of windows is judged at once, from the left, with the predicate that the live judge uses.
 
 use super::history::{BucketCount, CandidateIndex, History};
+use super::stretch::Terms;
 use floodmark_model::{EventTime, Reach, Verdict, Window};
 use serde::{Deserialize, Serialize};
 
@@ -81,10 +82,23 @@ struct Before<'a> {
 }
 
 impl Candidate {
-    /// Everything that it would change for this bug in this page.
+    /// Everything that it would change for this bug in this page, on its own terms in every window.
     #[must_use]
     pub fn judge(&self, history: &History, page: &Page) -> Vec<Finding> {
-        let due = self.due(history, page);
+        self.judge_on(history, page, |_| self.terms())
+    }
+
+    /// Its own terms.
+    #[must_use]
+    pub fn terms(&self) -> Terms {
+        Terms { threshold: self.threshold, straddle: self.straddle }
+    }
+
+    /// [`Self::judge`] on the terms of each window, by its start. Where they straddle, so does the candidate: else it has
+    /// no buckets.
+    #[must_use]
+    pub fn judge_on(&self, history: &History, page: &Page, terms: impl Fn(EventTime) -> Terms) -> Vec<Finding> {
+        let due = self.due(history, page, terms);
         let mut findings = Vec::new();
         for incident in due.iter().filter(|incident| incident.window.start >= page.told_from) {
             let Due { window, count, episode } = *incident;
@@ -104,7 +118,7 @@ impl Candidate {
     }
 
     /// Its incidents, in order. An empty window has none, and neither has one after it by a run alone (W-3).
-    fn due(&self, history: &History, page: &Page) -> Vec<Due> {
+    fn due(&self, history: &History, page: &Page, terms: impl Fn(EventTime) -> Terms) -> Vec<Due> {
         let window_of = |bucket: &BucketCount| Window::containing(bucket.start, self.window_ms);
         let mut due = Vec::new();
         let mut before: Option<Before<'_>> = None;
@@ -118,7 +132,8 @@ impl Candidate {
             if window.start >= page.from {
                 let standing = (window.start == page.from).then(|| history.standing(self.index)).flatten();
                 let earlier = standing.or(before.as_ref().and_then(|before| before.episode));
-                let reach = self.reach(window, before.as_ref().map_or(&[], |before| before.counts), counts);
+                let earlier_counts = before.as_ref().map_or(&[][..], |before| before.counts);
+                let reach = self.reach(window, earlier_counts, counts, terms(window.start));
                 if Verdict::new(reach, earlier.is_some()).is_incident() {
                     let first = earlier.unwrap_or(window.start);
                     due.push(Due { window, count: sum(counts), episode: first });
@@ -130,13 +145,13 @@ impl Candidate {
         due
     }
 
-    fn reach(&self, window: Window, before: &[BucketCount], during: &[BucketCount]) -> Reach {
+    fn reach(&self, window: Window, before: &[BucketCount], during: &[BucketCount], terms: Terms) -> Reach {
         // Nearly all windows of nearly all bugs end here.
-        if sum(before) + sum(during) < u64::from(self.threshold) {
+        if sum(before) + sum(during) < u64::from(terms.threshold) {
             return Reach::Below;
         }
         let (before, during) = (self.buckets_of(window.previous(), before), self.buckets_of(window, during));
-        Reach::of(before.iter().copied(), during.iter().copied(), self.threshold, self.straddle)
+        Reach::of(before.iter().copied(), during.iter().copied(), terms.threshold, terms.straddle)
     }
 
     /// The counts of a window in this candidate's own buckets.

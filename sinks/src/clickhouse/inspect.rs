@@ -6,14 +6,15 @@ use super::names::Names;
 use super::{ClickHouseStore, recover};
 use crate::StoreError;
 use crate::inspect::{
-    ANSWERS_MAX, ClampedRow, InspectOccurrences, KeyStretch, RowGroup, SettledCount, StoredRows, fingerprint_range,
+    ANSWERS_MAX, ClampedRow, InspectOccurrences, KeyStretch, RowGroup, Seen, SettledCount, StoredRows,
+    fingerprint_range,
 };
 use clickhouse::Row;
 use clickhouse::query::Query;
 use floodmark_model::progress::{PartitionKey, Progress};
 use floodmark_model::{EventTime, Fingerprint, Level, RecordTime, Rule};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -87,6 +88,19 @@ impl InspectOccurrences for ClickHouseStore {
             }
         }
         Ok(rows.into_values().collect())
+    }
+
+    async fn dead_letters_elsewhere(&self, progress: &Progress) -> Result<u64, StoreError> {
+        let topics: BTreeSet<String> = progress.partitions.keys().map(|key| key.topic_id.to_string()).collect();
+        let sql = "SELECT count() FROM dead_letters FINAL WHERE NOT has({topics:Array(String)}, toString(topic_id))";
+        let topics: Vec<String> = topics.into_iter().collect();
+        let query = self.connection.select(sql).param("topics", topics);
+        let counted: Vec<u64> = self.connection.fetch("count dead letters", query).await?;
+        Ok(counted.first().copied().unwrap_or(0))
+    }
+
+    async fn tenants_with(&self, fingerprint: Fingerprint) -> Result<Vec<Seen>, StoreError> {
+        tenants_with(&self.connection, fingerprint).await
     }
 
     async fn settled_counts(
@@ -177,6 +191,32 @@ async fn clamped(connection: &Connection, stretch: KeyStretch<'_>) -> Result<Vec
     };
     let query = bind_all(connection.select(&sql), &conditions);
     Ok(connection.fetch("read clamped rows", query).await?.into_iter().map(row).collect())
+}
+
+#[derive(Row, Deserialize)]
+struct SeenRow {
+    tenant: String,
+    first_ms: i64,
+    last_ms: i64,
+    count: u64,
+}
+
+async fn tenants_with(connection: &Connection, fingerprint: Fingerprint) -> Result<Vec<Seen>, StoreError> {
+    let bug = Fingerprints(fingerprint, fingerprint);
+    let sql = format!(
+        "SELECT tenant, toUnixTimestamp64Milli(min(ts)) AS first_ms, toUnixTimestamp64Milli(max(ts)) AS last_ms, \
+         sum(occurrence_count) AS count FROM occurrences FINAL WHERE {} \
+         GROUP BY tenant ORDER BY count DESC, tenant LIMIT {ANSWERS_MAX}",
+        bug.sql()
+    );
+    let seen = |row: SeenRow| Seen {
+        tenant: row.tenant,
+        first_ts: EventTime(row.first_ms),
+        last_ts: EventTime(row.last_ms),
+        count: row.count,
+    };
+    let query = bug.bind(connection.select(&sql));
+    Ok(connection.fetch("look for a fingerprint", query).await?.into_iter().map(seen).collect())
 }
 
 #[derive(Row, Deserialize)]

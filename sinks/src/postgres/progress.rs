@@ -31,16 +31,17 @@ pub(super) async fn heartbeat(session: &Session, pipeline: &str, generation: Gen
 /// Writes progress; nothing goes back.
 pub(super) async fn commit(session: &Session, pipeline: &str, progress: &Progress) -> Result<(Fence, ()), Error> {
     const PARTITIONS: &str = "INSERT INTO progress AS p (pipeline, topic_id, partition, next_offset, watermark, stored,
-            retried, unmatched, dead)
-        SELECT $1, topic_id::uuid, partition, next_offset, watermark, stored, retried, unmatched, dead
+            retried, unmatched, dead, unique_rows)
+        SELECT $1, topic_id::uuid, partition, next_offset, watermark, stored, retried, unmatched, dead, unique_rows
         FROM unnest($2::text[], $3::integer[], $4::bigint[], $5::timestamptz[], $6::bigint[], $7::bigint[],
-            $8::bigint[], $9::bigint[])
-            AS t (topic_id, partition, next_offset, watermark, stored, retried, unmatched, dead)
+            $8::bigint[], $9::bigint[], $10::bigint[])
+            AS t (topic_id, partition, next_offset, watermark, stored, retried, unmatched, dead, unique_rows)
         ON CONFLICT (pipeline, topic_id, partition) DO UPDATE SET
             next_offset = greatest(p.next_offset, excluded.next_offset),
             watermark = greatest(p.watermark, excluded.watermark),
             stored = greatest(p.stored, excluded.stored), retried = greatest(p.retried, excluded.retried),
             unmatched = greatest(p.unmatched, excluded.unmatched), dead = greatest(p.dead, excluded.dead),
+            unique_rows = greatest(p.unique_rows, excluded.unique_rows),
             updated_at = clock_timestamp()";
     const PIPELINE: &str = "UPDATE pipeline SET closed_watermark = greatest(closed_watermark, $2), settings_hash = $3
         WHERE name = $1 AND (closed_watermark IS DISTINCT FROM greatest(closed_watermark, $2) OR settings_hash <> $3)";
@@ -62,6 +63,7 @@ pub(super) async fn commit(session: &Session, pipeline: &str, progress: &Progres
                 &columns.retried,
                 &columns.unmatched,
                 &columns.dead,
+                &columns.unique,
             ],
         )
         .await?;
@@ -80,6 +82,7 @@ struct Columns {
     retried: Vec<i64>,
     unmatched: Vec<i64>,
     dead: Vec<i64>,
+    unique: Vec<i64>,
 }
 
 impl Columns {
@@ -92,13 +95,14 @@ impl Columns {
         self.retried.push(partition.tallies.retried.cast_signed());
         self.unmatched.push(partition.tallies.unmatched.cast_signed());
         self.dead.push(partition.tallies.dead.cast_signed());
+        self.unique.push(partition.tallies.unique.cast_signed());
     }
 }
 
 /// Reads what is committed.
 pub(super) async fn read(session: &Session, pipeline: &str) -> Result<Progress, Error> {
     const PARTITIONS: &str =
-        "SELECT topic_id::text, partition, next_offset, watermark, stored, retried, unmatched, dead
+        "SELECT topic_id::text, partition, next_offset, watermark, stored, retried, unmatched, dead, unique_rows
         FROM progress WHERE pipeline = $1";
     const PIPELINE: &str = "SELECT closed_watermark, settings_hash FROM pipeline WHERE name = $1";
     let mut progress = Progress::default();
@@ -112,7 +116,13 @@ pub(super) async fn read(session: &Session, pipeline: &str) -> Result<Progress, 
         let partition = PartitionProgress {
             next_offset: row.get(2),
             watermark: watermark(row.get(3)),
-            tallies: Tallies { stored: tally(4), retried: tally(5), unmatched: tally(6), dead: tally(7) },
+            tallies: Tallies {
+                stored: tally(4),
+                retried: tally(5),
+                unmatched: tally(6),
+                dead: tally(7),
+                unique: tally(8),
+            },
         };
         progress.partitions.insert(PartitionKey { topic_id, partition: row.get(1) }, partition);
     }

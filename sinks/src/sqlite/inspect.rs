@@ -7,7 +7,7 @@ use super::conditions::{self, CUT, RuleFilter, floored, ten_seconds};
 use super::{SqliteStore, text};
 use crate::StoreError;
 use crate::inspect::{
-    ANSWERS_MAX, ClampedRow, History, InspectIncidents, InspectOccurrences, KeyStretch, RowGroup, SettledCount,
+    ANSWERS_MAX, ClampedRow, History, InspectIncidents, InspectOccurrences, KeyStretch, RowGroup, Seen, SettledCount,
     StoredRows, Transition, fingerprint_range,
 };
 use floodmark_model::progress::{PartitionKey, Progress};
@@ -99,6 +99,21 @@ impl InspectOccurrences for SqliteStore {
         self.read("count rows", move |reader| stored_rows(reader, &cut)).await
     }
 
+    async fn dead_letters_elsewhere(&self, progress: &Progress) -> Result<u64, StoreError> {
+        let cut = conditions::cut(progress);
+        self.read("count dead letters", move |reader| {
+            let mut statement = reader.prepare_cached(&format!(
+                "{CUT} SELECT count(*) FROM dead_letters WHERE topic NOT IN (SELECT topic FROM cut)"
+            ))?;
+            Ok(statement.query_row(named_params! { ":cut": cut }, |row| count(row, 0))?)
+        })
+        .await
+    }
+
+    async fn tenants_with(&self, fingerprint: Fingerprint) -> Result<Vec<Seen>, StoreError> {
+        self.read("look for a fingerprint", move |reader| tenants_with(reader, fingerprint)).await
+    }
+
     async fn settled_counts(
         &self,
         rule: &Rule,
@@ -157,6 +172,18 @@ fn clamped(reader: &Connection, key: &OfKey) -> Result<Vec<ClampedRow>, Trouble>
     let rows = statement.query_map(of_key!(key), |row| {
         let record_time = RecordTime(row.get(2)?);
         Ok(ClampedRow { ts: EventTime(row.get(0)?), ts_original: text::shown(row.get_ref(1)?.as_str()?), record_time })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn tenants_with(reader: &Connection, fingerprint: Fingerprint) -> Result<Vec<Seen>, Trouble> {
+    let mut statement = reader.prepare_cached(&format!(
+        "SELECT tenant, min(ts), max(ts), count(*) AS counted FROM occurrences WHERE fingerprint_bits = ?
+        GROUP BY tenant ORDER BY counted DESC, tenant LIMIT {ANSWERS_MAX}"
+    ))?;
+    let rows = statement.query_map([fingerprint.0], |row| {
+        let (first_ts, last_ts) = (EventTime(row.get(1)?), EventTime(row.get(2)?));
+        Ok(Seen { tenant: text::shown(row.get_ref(0)?.as_str()?), first_ts, last_ts, count: count(row, 3)? })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

@@ -39,15 +39,17 @@ pub(super) fn heartbeat(transaction: &Transaction<'_>) -> Result<(), Trouble> {
 /// See [`crate::IncidentStore::commit`].
 pub(super) fn commit(transaction: &Transaction<'_>, progress: &Progress) -> Result<(), Trouble> {
     let mut statement = transaction.prepare_cached(
-        "INSERT INTO progress (topic_id, \"partition\", next_offset, watermark, stored, retried, unmatched, dead)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+        "INSERT INTO progress (topic_id, \"partition\", next_offset, watermark, stored, retried, unmatched, dead,
+            unique_rows)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
         ON CONFLICT (topic_id, \"partition\") DO UPDATE SET
             next_offset = max(next_offset, excluded.next_offset),
             watermark = max(watermark, excluded.watermark),
             stored = max(stored, excluded.stored),
             retried = max(retried, excluded.retried),
             unmatched = max(unmatched, excluded.unmatched),
-            dead = max(dead, excluded.dead)",
+            dead = max(dead, excluded.dead),
+            unique_rows = max(unique_rows, excluded.unique_rows)",
     )?;
     for (key, at) in &progress.partitions {
         statement.execute(params![
@@ -59,6 +61,7 @@ pub(super) fn commit(transaction: &Transaction<'_>, progress: &Progress) -> Resu
             at.tallies.retried.cast_signed(),
             at.tallies.unmatched.cast_signed(),
             at.tallies.dead.cast_signed(),
+            at.tallies.unique.cast_signed(),
         ])?;
     }
     transaction
@@ -70,7 +73,7 @@ pub(super) fn commit(transaction: &Transaction<'_>, progress: &Progress) -> Resu
 /// See [`crate::IncidentStore::progress`].
 pub(super) fn progress(reader: &Connection) -> Result<Progress, Trouble> {
     let mut statement = reader.prepare_cached(
-        "SELECT topic_id, \"partition\", next_offset, watermark, stored, retried, unmatched, dead FROM progress",
+        "SELECT topic_id, \"partition\", next_offset, watermark, stored, retried, unmatched, dead, unique_rows FROM progress",
     )?;
     let partitions = statement.query_map([], |row| {
         let key = PartitionKey { topic_id: TopicId(row.get(0)?), partition: row.get(1)? };
@@ -79,6 +82,7 @@ pub(super) fn progress(reader: &Connection) -> Result<Progress, Trouble> {
             retried: count(row, 5)?,
             unmatched: count(row, 6)?,
             dead: count(row, 7)?,
+            unique: count(row, 8)?,
         };
         Ok((key, PartitionProgress { next_offset: row.get(2)?, watermark: EventTime(row.get(3)?), tallies }))
     })?;

@@ -6,7 +6,7 @@ use floodmark_model::{EventTime, TopicId};
 use floodmark_sinks::{Generation, IncidentStore};
 
 fn at(next_offset: i64, watermark: i64, stored: u64) -> PartitionProgress {
-    let tallies = Tallies { stored, retried: 1, unmatched: 2, dead: 3 };
+    let tallies = Tallies { stored, retried: 1, unmatched: 2, dead: 3, unique: stored / 2 };
     PartitionProgress { next_offset, watermark: EventTime(watermark), tallies }
 }
 

@@ -4,7 +4,7 @@ use super::records::{MINUTE, Records, TOPIC, WINDOW};
 use floodmark_model::progress::{PartitionKey, PartitionProgress, Progress, Tallies};
 use floodmark_model::{DeadLetter, DeadReason, EventTime, Fingerprint, Identity, Level, RecordTime, Rule};
 use floodmark_sinks::OccurrenceStore;
-use floodmark_sinks::inspect::{InspectOccurrences, KeyStretch, SettledCount};
+use floodmark_sinks::inspect::{InspectOccurrences, KeyStretch, Seen, SettledCount};
 use floodmark_sinks::rows::RowBlock;
 use std::collections::BTreeMap;
 
@@ -28,6 +28,12 @@ pub(crate) async fn fingerprints_are_found_by_their_first_digits(store: &(impl O
     }
     records.put("beta", (0xabc << 116) + 2, [5]);
     records.insert(store).await;
+    let seen = store.tenants_with(Fingerprint::from_bits((0xabc << 116) + 2)).await.unwrap();
+    let expected = Seen { tenant: "beta".into(), first_ts: EventTime(5), last_ts: EventTime(5), count: 1 };
+    assert_eq!(seen, [expected]);
+    let seen = store.tenants_with(Fingerprint::from_bits(0xabc << 116)).await.unwrap();
+    assert_eq!((&*seen[0].tenant, seen[0].first_ts, seen[0].count), ("acme", EventTime(-1), 2));
+    assert_eq!(store.tenants_with(Fingerprint::from_bits(1)).await.unwrap(), []);
     let found = async |prefix: &str, from: i64, until: i64| {
         let found = store.fingerprints("acme", prefix, EventTime(from), EventTime(until)).await.unwrap();
         found.into_iter().map(Fingerprint::bits).collect::<Vec<_>>()
@@ -119,6 +125,8 @@ pub(crate) async fn rows_below_the_committed_offsets_are_counted_by_partition_an
     assert_eq!(counts(7).await, Some((4, 1, 0, 2)));
     assert_eq!(counts(2).await, Some((2, 0, 0, 0)));
     assert_eq!(counts(0).await, None);
+    assert_eq!(store.dead_letters_elsewhere(&below(7)).await.unwrap(), 0);
+    assert_eq!(store.dead_letters_elsewhere(&Progress::default()).await.unwrap(), 3, "of backfilled inputs");
     let dead = async |from, until| store.dead_letters(RecordTime(from), RecordTime(until)).await.unwrap();
     assert_eq!(dead(-1, 2).await, BTreeMap::from([("empty_record".into(), 1), ("too_large".into(), 2)]));
     assert_eq!(dead(0, 1).await, BTreeMap::from([("too_large".into(), 1)]));

@@ -67,7 +67,7 @@ fn g2_what_came_in_any_order_is_tallied_when_all_of_it_is_in() {
     intake.gathered_to(ASIDE, 8);
     let taken = take(&mut intake);
     assert_eq!(taken.update.next_offset, 8);
-    assert_eq!(taken.update.tallies, Tallies { stored: 1, retried: 1, dead: 1, unmatched: 0 });
+    assert_eq!(taken.update.tallies, Tallies { stored: 1, retried: 1, dead: 1, unmatched: 0, unique: 0 });
     assert_eq!(taken.update.reading, Reading::Aside);
 }
 

@@ -52,6 +52,18 @@ fn q40_a_bridge_is_blocked_by_the_incident_before_and_allowed_by_its_absence() {
 }
 
 #[test]
+fn q51_each_window_is_judged_on_its_own_terms() {
+    let counts = history(&[(0, 6), (6, 6), (11, 3), (12, 3), (17, 3), (18, 3)], &[]);
+    let terms = |start: EventTime| match start.0 / MINUTE {
+        0 => Terms { threshold: 7, straddle: true },
+        1 | 2 => Terms { threshold: 6, straddle: false },
+        _ => Terms { threshold: 6, straddle: true },
+    };
+    let expected = [incident(1, 9, 1, true), incident(2, 6, 1, true)];
+    assert_eq!(minutes(99, true).judge_on(&counts, &WHOLE, terms), expected, "the run over minute 3 is blocked");
+}
+
+#[test]
 fn what_is_new_and_what_vanished_is_told_by_windows_that_touch() {
     let counts = history(&[(0, 10), (12, 10)], &[0, 5]);
     assert_eq!(
