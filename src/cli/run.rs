@@ -71,7 +71,11 @@ impl Run {
         let inputs = Inputs::Named { flag, patterns, format, again: false, on_record: None };
         let embedded = Embedded { config, store: self.stores.store, inputs, on_incident: None, shows_progress: true };
         let summary = embedded.run()?;
-        if self.json { print_json(&summary)? } else { print(&summary)? }
+        if self.json {
+            print_json(&summary)?
+        } else {
+            print(&summary)?
+        }
         refuse_unreadable(summary.oddities().0)
     }
 

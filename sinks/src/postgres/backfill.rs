@@ -205,10 +205,9 @@ fn input(row: &Row) -> Option<BackfillInput> {
     let key = PartitionKey { topic_id: topic_id(row.get(4))?, partition: 0 };
     let first_read = RecordTime(time(row.get::<_, SystemTime>(0)).0);
     let (bytes, hash): (Option<i64>, Option<&str>) = (row.get(7), row.get(8));
-    let read = bytes.zip(hash.and_then(topic_id)).map(|(bytes, hash)| ReadBytes {
-        bytes: bytes.max(0).unsigned_abs(),
-        hash: u128::from_be_bytes(hash.0),
-    });
+    let read = bytes
+        .zip(hash.and_then(topic_id))
+        .map(|(bytes, hash)| ReadBytes { bytes: bytes.max(0).unsigned_abs(), hash: u128::from_be_bytes(hash.0) });
     Some(BackfillInput { key, name: row.get(5), first_read, produced: produced(row), written: row.get(6), read })
 }
 

@@ -84,10 +84,9 @@ pub(super) fn all(reader: &Connection) -> Result<Vec<InputFile>, Trouble> {
 
 fn input(row: &Row<'_>) -> rusqlite::Result<InputFile> {
     let (bytes, hash): (Option<i64>, Option<[u8; 16]>) = (row.get(6)?, row.get(7)?);
-    let read = bytes.zip(hash).map(|(bytes, hash)| ReadBytes {
-        bytes: bytes.max(0).unsigned_abs(),
-        hash: u128::from_be_bytes(hash),
-    });
+    let read = bytes
+        .zip(hash)
+        .map(|(bytes, hash)| ReadBytes { bytes: bytes.max(0).unsigned_abs(), hash: u128::from_be_bytes(hash) });
     Ok(InputFile {
         id: TopicId(row.get(0)?),
         head_id: TopicId(row.get(1)?),

@@ -79,7 +79,12 @@ impl Summary {
         self.unreadable = unreadable;
         for end in ends {
             self.unreadable.extend(end.unreadable.clone());
-            self.hints.extend(format_hint(&end.path.display().to_string(), written, end.records, end.dead));
+            self.hints.extend(format_hint(
+                &end.path.display().to_string(),
+                written,
+                (end.records, end.dead),
+                end.is_all,
+            ));
         }
         self
     }

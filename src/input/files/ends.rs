@@ -5,7 +5,7 @@ use floodmark_sinks::inputs::ReadBytes;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Fewer records of a file that cannot be read say nothing of its format.
+/// Fewer records that a file has grown by say nothing of its format.
 const SUSPICIOUS_MIN: u64 = 5;
 
 /// How far an input was read.
@@ -21,6 +21,8 @@ pub struct InputEnd {
     pub records: u64,
     /// Those of them that cannot be decoded.
     pub dead: u64,
+    /// Whether this run read it from its beginning.
+    pub is_all: bool,
     /// Why it could not be read to its end.
     pub unreadable: Option<String>,
 }
@@ -41,10 +43,12 @@ impl InputEnds {
     }
 }
 
-/// A question about the format of an input, where nearly none of its records can be decoded.
+/// A question about the format of an input, where nearly none of its records can be decoded. `is_all`: these are all its
+/// records, and not only those that it has grown by.
 #[must_use]
-pub fn format_hint(name: &str, written: &str, records: u64, dead: u64) -> Option<String> {
-    let is_suspicious = dead >= SUSPICIOUS_MIN && dead * 10 >= records * 9;
+pub fn format_hint(name: &str, written: &str, (records, dead): (u64, u64), is_all: bool) -> Option<String> {
+    // A file of lines that begin no record is a single one.
+    let is_suspicious = dead * 10 >= records * 9 && (dead >= SUSPICIOUS_MIN || (is_all && dead > 0));
     is_suspicious.then(|| {
         format!("{name}: {dead} of its {records} records cannot be read: is --format right? (`{written}` was used)")
     })
@@ -56,8 +60,8 @@ mod tests {
 
     #[test]
     fn nearly_all_records_dead_make_one_ask_for_the_format() {
-        let asks = |records, dead| format_hint("x", "ndjson, zone UTC", records, dead).is_some();
-        assert!(asks(5, 5) && asks(100, 90));
-        assert!(!asks(1, 1) && !asks(100, 89) && !asks(0, 0));
+        let asks = |records, dead, is_all| format_hint("x", "ndjson, zone UTC", (records, dead), is_all).is_some();
+        assert!(asks(5, 5, false) && asks(100, 90, false) && asks(1, 1, true));
+        assert!(!asks(1, 1, false) && !asks(100, 89, true) && !asks(0, 0, true));
     }
 }

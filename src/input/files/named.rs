@@ -45,9 +45,8 @@ pub fn named_files(flag: &str, patterns: &[String]) -> Result<Named, OpenError> 
     let mut named = Named::default();
     for path in paths(flag, patterns)? {
         let shown = path.display();
-        let (file, trouble) = NamedFile::open(&path).map_err(|error| {
-            OpenError::usage(format!("{flag} {shown}: {error}: check that this user may read it"))
-        })?;
+        let (file, trouble) = NamedFile::open(&path)
+            .map_err(|error| OpenError::usage(format!("{flag} {shown}: {error}: check that this user may read it")))?;
         match trouble {
             _ if !file.head.is_empty() => named.files.push(file),
             Some(error) => named.unreadable.push(format!("{shown}: nothing of it can be read: {error}")),

@@ -151,7 +151,10 @@ fn note_replaced(path: &Path, head: &[u8], stored: &[InputFile]) {
     let name = path.display().to_string();
     let mut named = stored.iter().filter(|input| input.path == name).peekable();
     if named.peek().is_some() && !named.any(|input| input.begins(head)) {
-        tracing::warn!(file = name, "it begins otherwise than the file that was read under this name: read as a new one");
+        tracing::warn!(
+            file = name,
+            "it begins otherwise than the file that was read under this name: read as a new one"
+        );
     }
 }
 

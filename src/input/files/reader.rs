@@ -136,7 +136,7 @@ impl Opened {
         let unreadable =
             self.trouble.map(|error| format!("{}: cannot be read further, the rest is missing: {error}", self.name));
         let Place { key, records, dead, .. } = self.place;
-        InputEnd { id: key.topic_id, path: self.path, read, records, dead, unreadable }
+        InputEnd { id: key.topic_id, path: self.path, read, records, dead, is_all: self.start_offset == 0, unreadable }
     }
 }
 
