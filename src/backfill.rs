@@ -13,6 +13,7 @@
 
 pub mod compare;
 pub mod files;
+pub mod find;
 mod held;
 pub mod range;
 pub mod report;

@@ -97,7 +97,7 @@ mod tests {
         assert!(refused(offset(7), offset(5)).contains("not before --to"));
         assert!(refused(time(7), time(7)).contains("not before --to"));
         assert_eq!(refused(offset(20), None), "--from 20: this offset is beyond the end");
-        assert!(refused(offset(1_796_138_400_000), None).contains("2026-12-01T14:00:00.000Z"));
+        assert!(refused(offset(1_796_138_400_000), None).contains("2026-12-01T15:20:00.000Z"));
         assert!(refused(None, offset(1_796_138_400)).contains("--to") && refused(None, offset(99)).is_empty());
     }
 

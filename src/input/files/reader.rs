@@ -94,7 +94,7 @@ struct Place {
 }
 
 enum Bytes {
-    File { file: compressed::Bytes, first_read: RecordTime, prefix: Prefix },
+    File { file: compressed::Bytes, first_read: RecordTime, prefix: Box<Prefix> },
     Stream(super::Stream),
 }
 
@@ -115,7 +115,7 @@ impl Opened {
                 let (file, prefix) =
                     opened.and_then(|file| behind(file, start_offset)).map_err(|error| (name.clone(), error))?;
                 let line = prefix.line();
-                (Bytes::File { file, first_read, prefix }, 0, line)
+                (Bytes::File { file, first_read, prefix: Box::new(prefix) }, 0, line)
             }
             Source::Stream(stream) => (Bytes::Stream(stream), start_offset, 1),
         };
