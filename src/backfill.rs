@@ -7,10 +7,14 @@
 //!
 //! - What is produced twice is one occurrence: identity and record time are those of the origin.
 //! - A backfill that was cut off goes on where every record before is acknowledged.
+//! - A file that was changed where it was read already, or is read in another format, is refused before anything is sent.
+//! - A file that cannot be read further costs its own rest, and no other file.
 //! - Memory is bounded by one batch of records, whatever is read.
 
 pub mod compare;
 pub mod files;
+pub mod find;
+mod held;
 pub mod range;
 pub mod report;
 pub mod send;
@@ -33,14 +37,9 @@ pub enum BackfillError {
     /// Kafka does not answer, or refuses.
     #[error(transparent)]
     Kafka(#[from] KafkaError),
-    /// A file cannot be read further.
-    #[error("{name}: cannot be read: {error}")]
-    File {
-        /// Its path.
-        name: String,
-        /// Why.
-        error: std::io::Error,
-    },
+    /// Everything is sent, and nobody has counted it in time.
+    #[error("{0}")]
+    NotCounted(String),
     /// The records to read are gone.
     #[error("{0}")]
     Lost(String),

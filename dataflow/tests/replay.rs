@@ -4,7 +4,8 @@
 
 use floodmark_dataflow::message::TenantId;
 use floodmark_dataflow::replay::{Found, Replay};
-use floodmark_dataflow::state::candidate::{Candidate, CandidateIndex, Finding, Page};
+use floodmark_dataflow::state::candidate::{Candidate, Finding, Page};
+use floodmark_dataflow::state::history::CandidateIndex;
 use floodmark_dataflow::state::history::{BugKey, Fact};
 use floodmark_model::{EventTime, Fingerprint, Identity, Level, Rule};
 use floodmark_oracle::{Observation, Oracle};

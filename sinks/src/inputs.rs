@@ -3,17 +3,32 @@
 use floodmark_model::identity::KeyHasher;
 use floodmark_model::{RecordTime, TopicId};
 
+/// How much of a file was read, and what that was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadBytes {
+    /// So many bytes from its beginning, decompressed.
+    pub bytes: u64,
+    /// Their hash.
+    pub hash: u128,
+}
+
 /// An input as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputFile {
-    /// Hash of its first bytes: its records' topic id.
+    /// Its records' topic id: the hash of its first bytes, or for a further input that begins alike another one.
     pub id: TopicId,
+    /// Hash of its first bytes.
+    pub head_id: TopicId,
     /// How many bytes that are: what there was at the first reading, at most [`Self::HEAD_BYTES_MAX`].
     pub head_bytes: u16,
     /// Where it was last seen.
     pub path: String,
     /// The moment of its first reading: the record time of all its records.
     pub first_read: RecordTime,
+    /// How its records were read: format, zone and mapping; `None` where nobody noted it.
+    pub written: Option<String>,
+    /// What was read of it; `None` where nobody noted it.
+    pub read: Option<ReadBytes>,
 }
 
 impl InputFile {
@@ -23,7 +38,7 @@ impl InputFile {
     /// Whether a file with these first bytes begins as this one did.
     #[must_use]
     pub fn begins(&self, head: &[u8]) -> bool {
-        head.get(..self.head_bytes.into()).is_some_and(|beginning| id_of(beginning) == self.id)
+        head.get(..self.head_bytes.into()).is_some_and(|beginning| id_of(beginning) == self.head_id)
     }
 }
 
@@ -52,6 +67,14 @@ pub(crate) fn length(head: &[u8]) -> Option<u16> {
 pub(crate) fn id_of(head: &[u8]) -> TopicId {
     let mut key = KeyHasher::new("file");
     key.field(Some(head));
+    TopicId(key.finish().to_be_bytes())
+}
+
+/// The id of one more input that begins with the same bytes as `known` others.
+pub(crate) fn further_id_of(head_id: TopicId, known: u64) -> TopicId {
+    let mut key = KeyHasher::new("file again");
+    key.field(Some(&head_id.0));
+    key.field(Some(&known.to_le_bytes()));
     TopicId(key.finish().to_be_bytes())
 }
 

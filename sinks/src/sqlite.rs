@@ -34,10 +34,10 @@ mod stores;
 mod text;
 mod totals;
 
-pub use crate::inputs::{InputFile, find_alike};
+pub use crate::inputs::{InputFile, ReadBytes, find_alike};
 
 use crate::StoreError;
-use floodmark_model::RecordTime;
+use floodmark_model::{RecordTime, TopicId};
 use lock::WriterLock;
 use rusqlite::Connection;
 use std::path::Path;
@@ -108,6 +108,44 @@ impl SqliteStore {
         let path = path.display().to_string();
         let head = head[..head.len().min(InputFile::HEAD_BYTES_MAX)].to_vec();
         self.write("identify an input", move |transaction| inputs::identify(transaction, path, &head, now)).await
+    }
+
+    /// The known inputs whose stored first bytes `head` begins with: those at `path` first, then those of which most
+    /// first bytes are known, then the newest.
+    ///
+    /// # Errors
+    ///
+    /// As any read.
+    pub async fn inputs_alike(&self, path: &Path, head: &[u8]) -> Result<Vec<InputFile>, StoreError> {
+        let (path, head) = (path.display().to_string(), head.to_vec());
+        self.read("read inputs", move |reader| inputs::alike(reader, &path, &head)).await
+    }
+
+    /// Stores a new input, though another one may begin alike. `None` for an empty one.
+    ///
+    /// # Errors
+    ///
+    /// As any write.
+    pub async fn add_input(&self, path: &Path, head: &[u8], now: RecordTime) -> Result<Option<InputFile>, StoreError> {
+        let path = path.display().to_string();
+        let head = head[..head.len().min(InputFile::HEAD_BYTES_MAX)].to_vec();
+        self.write("add an input", move |transaction| inputs::add(transaction, path, &head, now)).await
+    }
+
+    /// Notes where an input is, how its records are read, and what was read of it; `None` leaves that as it is.
+    ///
+    /// # Errors
+    ///
+    /// As any write.
+    pub async fn note_input(
+        &self,
+        id: TopicId,
+        path: &Path,
+        written: &str,
+        read: Option<ReadBytes>,
+    ) -> Result<(), StoreError> {
+        let (path, written) = (path.display().to_string(), written.to_owned());
+        self.write("note an input", move |transaction| inputs::note(transaction, id, &path, &written, read)).await
     }
 
     /// Every known input, in the order of its first reading.

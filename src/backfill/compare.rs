@@ -24,6 +24,8 @@ pub struct IncidentState {
     pub status: Status,
     /// Its total, or count(w) as last judged.
     pub total: u64,
+    /// Its window is open, and `total` is what was counted when it was judged last.
+    pub is_provisional: bool,
 }
 
 impl From<&IncidentRow> for IncidentState {
@@ -37,6 +39,7 @@ impl From<&IncidentRow> for IncidentState {
             fingerprint: row.fingerprint.clone(),
             status: row.status,
             total: row.total.unwrap_or(row.count),
+            is_provisional: row.status == Status::Open && row.total.is_none(),
         }
     }
 }
@@ -93,6 +96,8 @@ pub struct Verdict {
     pub before: Option<u64>,
     /// Its total after; `None` where it does not stand.
     pub after: Option<u64>,
+    /// Whether its window is still open, so that `after` is no total but what was counted when it was judged last.
+    pub open: bool,
 }
 
 /// Compares two snapshots of incident rows, in any order, each id at most once. Rows that stand in neither are left
@@ -132,6 +137,7 @@ fn verdict(before: Option<&IncidentState>, after: Option<&IncidentState>) -> Opt
         change,
         before: before.map(|row| row.total),
         after: after.map(|row| row.total),
+        open: after.is_some_and(|row| row.is_provisional),
     })
 }
 
@@ -149,6 +155,7 @@ mod tests {
             fingerprint: "f".into(),
             status,
             total,
+            is_provisional: false,
         }
     }
 

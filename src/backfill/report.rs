@@ -24,7 +24,7 @@ pub struct Poison {
 pub struct Produced {
     /// Records that the backfill topic has taken in this run.
     pub records: u64,
-    /// Records that an earlier run of this backfill had produced were skipped up to here: what stands where.
+    /// Where an earlier run of this backfill had sent records already, in words.
     pub resumed: Vec<String>,
     /// Records that cannot be read, by reason.
     pub dead_letters: BTreeMap<&'static str, u64>,
@@ -32,11 +32,15 @@ pub struct Produced {
     pub poison: Vec<Poison>,
     /// Last lines that are cut off: left out, they may still grow.
     pub cut_off: Vec<String>,
+    /// Files that could not be read to their end, and why.
+    pub unreadable: Vec<String>,
+    /// Files that look as if they were written in another format.
+    pub hints: Vec<String>,
 }
 
 impl Produced {
     /// Counts a record that cannot be read.
-    pub(super) fn rejected(&mut self, rejected: &Rejected, place: impl FnOnce() -> String) {
+    pub fn rejected(&mut self, rejected: &Rejected, place: impl FnOnce() -> String) {
         *self.dead_letters.entry(rejected.reason.name()).or_default() += 1;
         if self.poison.len() < LISTED_MAX {
             let (reason, detail) = (rejected.reason.name(), rejected.detail.to_string());

@@ -1,7 +1,7 @@
 //! Records of a topic into the backfill topic: each keeps the identity and the time that it had there.
 
 use super::BackfillError;
-use super::range::Place;
+use super::range::{Place, wanted_at_all};
 use super::report::Produced;
 use super::send::Sender;
 use super::touched::Touched;
@@ -12,7 +12,7 @@ use floodmark_kafka::{Event, KafkaSettings, LostRange, PartitionReader, Record, 
 use floodmark_model::progress::PartitionKey;
 use floodmark_model::wire::Rejected;
 use floodmark_model::wire::backfill::Headers;
-use floodmark_model::{DeadReason, RecordTime};
+use floodmark_model::{DeadReason, RecordTime, Rule};
 use floodmark_sinks::postgres::{PostgresStore, Produced as Stored};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,10 +46,10 @@ impl TopicRange {
     ///
     /// # Errors
     ///
-    /// The topic is not there, or holds no longer what is wanted.
+    /// The topic is not there, holds no longer what is wanted, or the range holds nothing.
     pub async fn find(
         store: &PostgresStore,
-        topics: &Topics,
+        (settings, topics): (&KafkaSettings, &Topics),
         name: &str,
         (from, to): (Option<Place>, Option<Place>),
         backfill: &Topic,
@@ -57,11 +57,14 @@ impl TopicRange {
     ) -> Result<Self, BackfillError> {
         let description = topics.describe(name)?;
         let (topic, partitions) = (description.topic.clone(), description.partitions());
+        let held: Vec<(i64, i64)> =
+            (0..partitions).map(|partition| topics.watermarks(name, partition)).collect::<Result<_, _>>()?;
+        let wrong = |why| BackfillError::Usage(format!("{why}; {}", super::held::describe(settings, &topic, &held)));
+        wanted_at_all((from, to), &held).map_err(wrong)?;
         let places = |place: Option<Place>| place.map(|place| place.offsets(topics, &topic, partitions)).transpose();
         let (from_offsets, to_offsets) = (places(from)?, places(to)?);
         let (mut parts, mut resumed) = (BTreeMap::new(), Vec::new());
-        for partition in 0..partitions {
-            let (low, high) = topics.watermarks(name, partition)?;
+        for (partition, &(low, high)) in (0..).zip(&held) {
             let at = |offsets: &Option<Vec<i64>>| offsets.as_ref().map(|offsets| offsets[partition as usize]);
             let (began, end) = (at(&from_offsets).unwrap_or(low), at(&to_offsets).unwrap_or(high).min(high));
             if matches!(from, Some(Place::Offset(_))) && began < low && began < end {
@@ -73,14 +76,19 @@ impl TopicRange {
                 continue;
             }
             let key = PartitionKey { topic_id: topic.id, partition };
-            let stored = store.identify_partition(key, name, now).await?.produced;
+            let stored = store.identify_partition(key, name, now).await?;
             let goes_on = stored.filter(|stored| stored.topic_id == backfill.id && stored.began <= began);
             let resume_at = goes_on.map_or(began, |stored| stored.next_offset.clamp(began, end));
             if resume_at > began {
-                resumed.push(format!("{name}/{partition}: from offset {resume_at} on"));
+                resumed.push(format!(
+                    "{name}/{partition}: went on at offset {resume_at}, where an earlier run was cut off"
+                ));
             }
             let part = Part { began: goes_on.map_or(began, |stored| stored.began), resume_at, next_offset: began, end };
             parts.insert(partition, part);
+        }
+        if parts.is_empty() && (from.is_some() || to.is_some()) {
+            return Err(wrong("no record lies between --from and --to".to_owned()));
         }
         Ok(Self { topic, parts, resumed })
     }
@@ -118,6 +126,8 @@ pub struct TopicProducer<'a> {
     pub runtime: &'a Handle,
     /// The configuration.
     pub config: &'a Config,
+    /// The rules that may judge the records.
+    pub rules: &'a [Rule],
     /// What was produced.
     pub produced: &'a mut Produced,
     /// Which windows that touches.
@@ -168,7 +178,7 @@ impl TopicProducer<'_> {
         match record.raw().map(|raw| decoder.decode(raw)) {
             None => self.produced.rejected(&Rejected::new(DeadReason::TimeOutOfRange, "the record has no time"), place),
             Some(Err(rejected)) => self.produced.rejected(&rejected, place),
-            Some(Ok(Some(occurrence))) => self.touched.add(&self.config.rules, &occurrence),
+            Some(Ok(Some(occurrence))) => self.touched.add(self.rules, &occurrence),
             Some(Ok(None)) => {}
         }
         if record.at.offset < part.resume_at {

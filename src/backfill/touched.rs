@@ -85,6 +85,7 @@ mod tests {
             fingerprint: fingerprint.into(),
             status: Status::Closed,
             total: 1,
+            is_provisional: false,
         };
         let rows = [(900, "a"), (1_000, "a"), (1_100, "a"), (1_200, "a"), (1_200, "b"), (1_400, "a")];
         let kept = touched.of(rows.iter().map(|(start, name)| row(*start, name)).collect());

@@ -6,7 +6,7 @@ use floodmark_model::progress::{PartitionKey, Progress};
 use floodmark_sinks::IncidentStore;
 use floodmark_sinks::postgres::PostgresStore;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often progress is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -59,12 +59,14 @@ impl Goal {
 ///
 /// # Errors
 ///
-/// The store does not answer.
+/// The store does not answer, or the wait takes longer than `timeout`.
 pub async fn until_durable(
     store: &PostgresStore,
     goal: &Goal,
+    timeout: Option<Duration>,
     mut look: impl FnMut(u64, Engine),
 ) -> Result<(), BackfillError> {
+    let started = Instant::now();
     loop {
         let missing = goal.missing(&store.progress().await?);
         if missing == 0 {
@@ -76,6 +78,12 @@ pub async fn until_durable(
             Some(_) => Engine::Alive,
         };
         look(missing, engine);
+        if timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
+            return Err(BackfillError::NotCounted(format!(
+                "{missing} records are not counted yet at the end of --wait-timeout: everything is in the backfill \
+                 topic, and is counted as soon as `floodmark run` runs; give the same command again for the verdict"
+            )));
+        }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }

@@ -26,7 +26,9 @@ impl Check {
             return print_json(&values);
         }
         let mut shown = table::table(&["key", "value", "from"]);
-        values.into_iter().for_each(|value| shown.add_row([value.key, value.value, value.origin]));
+        for value in values {
+            shown.add_row([value.key, value.value, value.origin]);
+        }
         print(format_args!("{shown}\nthe configuration is good"))
     }
 }

@@ -67,10 +67,16 @@ impl Run {
     }
 
     fn run_embedded(self, config: Config) -> Result<(), Failure> {
-        let inputs = Inputs::Named { patterns: self.input, format: text_format(&self.format)? };
+        let (flag, patterns, format) = ("--input", self.input, text_format(&self.format)?);
+        let inputs = Inputs::Named { flag, patterns, format, again: false, on_record: None };
         let embedded = Embedded { config, store: self.stores.store, inputs, on_incident: None, shows_progress: true };
         let summary = embedded.run()?;
-        if self.json { print_json(&summary) } else { print(&summary) }
+        if self.json {
+            print_json(&summary)?
+        } else {
+            print(&summary)?
+        }
+        refuse_unreadable(summary.oddities().0)
     }
 
     fn flags(&self) -> Result<Flags, Failure> {
@@ -91,6 +97,15 @@ impl Run {
         }
         Ok(Flags(flags.into_iter().flatten().collect()))
     }
+}
+
+/// Fails where inputs could not be read to their end, once all that could be read was.
+pub(super) fn refuse_unreadable(unreadable: &[String]) -> Result<(), Failure> {
+    let Some(first) = unreadable.first() else { return Ok(()) };
+    let others = if unreadable.len() > 1 { format!(" (and {} more)", unreadable.len() - 1) } else { String::new() };
+    Err(Failure::dependency(format!(
+        "{first}{others}: what could be read is counted; repair the file and give it again, it goes on from there"
+    )))
 }
 
 /// The format of `--format`; `None` is JSON.

@@ -5,23 +5,30 @@
 //! they are read. A file that has been read to its end holds nothing back (Q53).
 
 pub mod compressed;
+mod ends;
+mod known;
+mod named;
 mod open;
+mod prefix;
 mod reader;
 mod stream;
 
-pub use open::{FileSettings, Found, NamedFile, OpenError, find, named_files, refuse_alike, stream_input};
+pub use ends::{InputEnd, InputEnds, format_hint};
+pub use known::{Known, which, written};
+pub use named::{Named, NamedFile, named_files, refuse_alike};
+pub use open::{FileSettings, Found, OpenError, find, stream_input};
+pub use prefix::Prefix;
 pub use stream::{Sender, Stream, channel};
 
 use crate::input::decode::Decoder;
 use crate::input::end::EndOfInput;
 use crate::pipeline::Reader;
 use crate::pipeline::persist::Ended;
-use compressed::Bytes;
 use floodmark_model::progress::{PartitionKey, Progress};
-use floodmark_model::{RecordTime, TopicId};
+use floodmark_model::wire::Rejected;
+use floodmark_model::{Occurrence, RecordTime, TopicId};
 use reader::FilesReader;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,6 +69,9 @@ pub enum Source {
     Stream(Stream),
 }
 
+/// Told of each record: the input's name, the line in which it begins, and how it was read.
+pub type OnRecord = dyn Fn(&str, u64, &Result<Option<Occurrence<'_>>, Rejected>) + Send + Sync;
+
 /// The inputs of one run.
 pub struct FilesInput {
     /// What is read.
@@ -74,6 +84,10 @@ pub struct FilesInput {
     pub end: Arc<EndOfInput>,
     /// Counts what has been read.
     pub bytes_read: Arc<BytesRead>,
+    /// Told of each record that is read.
+    pub on_record: Option<Arc<OnRecord>>,
+    /// Takes in how far each input was read.
+    pub ends: InputEnds,
 }
 
 impl FilesInput {
@@ -104,6 +118,8 @@ impl FilesInput {
                 max_record_bytes: self.max_record_bytes,
                 end: Arc::clone(&self.end),
                 bytes_read: Arc::clone(&self.bytes_read),
+                on_record: self.on_record.clone(),
+                ends: self.ends.clone(),
             })
         };
         Ok(of_worker.into_iter().map(reader).collect())
@@ -117,9 +133,4 @@ fn key(id: TopicId) -> PartitionKey {
 /// Where reading goes on.
 fn start_offset(progress: &Progress, id: TopicId) -> u64 {
     progress.partitions.get(&key(id)).map_or(0, |stored| u64::try_from(stored.next_offset).unwrap_or(0))
-}
-
-/// A file from this offset on.
-fn open(path: &Path, offset: u64, bytes_read: Arc<BytesRead>) -> io::Result<Bytes> {
-    Bytes::open_at(path, offset, move |read| bytes_read.add(read))
 }

@@ -120,7 +120,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use floodmark_dataflow::state::candidate::CandidateIndex;
+    use floodmark_dataflow::state::history::CandidateIndex;
     use floodmark_model::Fingerprint;
 
     fn found(tenants: &Tenants, bug: u128, finding: Finding) -> Found {

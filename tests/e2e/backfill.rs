@@ -23,6 +23,14 @@ impl Bed {
         serde_json::from_str(&output.stdout).unwrap()
     }
 
+    /// What a backfill says on standard output and error that ends with this exit code.
+    fn refused(&self, arguments: &[&str], exit_code: i32) -> String {
+        let output = self.installation.output("backfill", arguments.iter().copied());
+        let said = format!("{}\n{}", output.stdout, output.stderr);
+        assert_eq!(output.exit_code, Some(exit_code), "{said}");
+        said
+    }
+
     fn write(&self, name: &str, lines: &[String]) -> PathBuf {
         let path = self.installation.folder().join(name);
         fs::write(&path, lines.join("\n") + "\n").unwrap();
@@ -156,6 +164,7 @@ fn without_live_records_the_watermark_stands_and_incidents_are_judged_at_once() 
     assert_eq!(report["incidents"], json!({"new": 1, "raised": 0, "unchanged": 0, "withdrawn": 0}));
     let verdict = &report["verdicts"][0];
     assert_eq!((&verdict["change"], &verdict["window_start"]), (&json!("new"), &json!(T0)));
+    assert_eq!((&report["open"], &verdict["open"]), (&json!(1), &json!(true)), "what was counted so far is no total");
     assert_eq!(engine.metric("floodmark_watermark_timestamp_seconds", ""), Some(0.0), "nothing is known of it");
     assert_eq!(bed.backfill(&[file.to_str().unwrap()])["incidents"]["new"], json!(0));
     assert_eq!(bed.postgres.number("SELECT count(*) FROM incidents WHERE status = 'open'"), 1, "no window closes");
@@ -216,7 +225,20 @@ fn a_range_of_another_topic_lands_and_no_more() {
     let report = bed.backfill(&["--topic", other.name(), "--from", from, "--to", to]);
     assert_eq!(report["records"], json!(10));
     assert_eq!(bed.rows(), 10, "of which six were there");
-    assert_eq!(bed.backfill(&["--topic", other.name(), "--from", "100"])["records"], json!(0));
+    assert_eq!(
+        bed.backfill(&["--topic", other.name(), "--from", "1960-01-01T00:00:00Z", "--to", "1"])["records"],
+        json!(2)
+    );
+    for (range, part) in [
+        (["--from", "100", "--to", "200"], "beyond the end"),
+        (["--from", "1796138400000", "--to", "1796138400001"], "write it as 2026-12-01T15:20:00.000Z"),
+        (["--from", "8", "--to", "5"], "not before --to"),
+        (["--from", "2036-01-01T00:00:00Z", "--to", "2037-01-01T00:00:00Z"], "no record lies between"),
+    ] {
+        let said = bed.refused(&[&["--topic", other.name()] as &[&str], &range].concat(), 2);
+        let holds = "0 to 19 in partition 1, of 2026-01-01T00:00:00Z to 2026-01-01T00:39:00Z";
+        assert!(said.contains(part) && said.contains(holds), "{said}");
+    }
     other.delete_records(0, 3);
     let gone = bed.installation.output("backfill", ["--topic", other.name(), "--from", "1"]);
     assert_eq!(gone.exit_code, Some(4), "{}", gone.stderr);
@@ -241,11 +263,15 @@ fn a_backfill_that_was_killed_goes_on_where_it_was() {
     let report = bed.backfill(&arguments[..1].iter().chain(&arguments[2..]).copied().collect::<Vec<_>>());
     assert_eq!(report["resumed"].as_array().unwrap().len(), 1, "{report}");
     assert!(report["records"].as_i64().unwrap() < RECORDS, "what is there is not produced again");
+    // What is sent without a verdict to come is finished: from now on it is another backfill. Its wait is cut off.
+    let said = bed.refused(&[&["--wait-timeout", "1ms"], &arguments[2..]].concat(), 3);
+    assert!(said.contains("none has ever run") && said.contains("not counted yet"), "{said}");
     bed.produce_now(1);
     let _engine = bed.start_ready(2);
-    // From zero again: all of it was produced, and it is only waited for.
+    // All of it was produced, and it is only waited for, which is said.
     let report = bed.backfill(&arguments[2..]);
     assert_eq!(report["records"], json!(0));
+    assert!(report["resumed"][0].as_str().unwrap().contains("has sent all of it"), "{report}");
     assert_eq!(bed.rows(), RECORDS as u64);
     // With the verdict it is finished: from now on it is another backfill.
     assert_eq!(bed.backfill(&arguments[2..])["records"], json!(RECORDS));
@@ -365,6 +391,7 @@ fn wrong_arguments_are_one_line_and_exit_code_2() {
         (&["--topic", "x", "--from", "yesterday"], "--from yesterday"),
         (&["--topic", bed.backfill_topic()], "original"),
         (&["--topic", "there-is-no-such-topic"], "does not exist"),
+        (&["-"], "standard input cannot be read again"),
     ] {
         let output = bed.installation.output("backfill", arguments.iter().copied());
         assert_eq!(output.exit_code, Some(2), "{output:?}");
@@ -388,6 +415,138 @@ fn embedded_more_files_are_late_input_of_the_same_store() {
     let of_window = |row: &&Value| row["window_start"] == json!(T0);
     let totals: Vec<_> = found.as_array().unwrap().iter().filter(of_window).map(|row| row["total"].clone()).collect();
     assert_eq!(totals.len(), 2, "{found}");
-    assert_eq!(bed.backfill(&backfill)["records"], json!(0), "it is known");
+    let report = bed.backfill(&backfill);
+    assert_eq!(report["records"], json!(0), "it is known");
+    assert_eq!(
+        report["incidents"],
+        json!({"new": 0, "raised": 0, "unchanged": 0, "withdrawn": 0}),
+        "nothing is touched"
+    );
     assert_eq!(bed.totals_of(&store), found);
+}
+
+/// Lines that begin with more than the bytes by which files are known, all alike but for their number, and one that
+/// cannot be read.
+fn long_lines() -> Vec<String> {
+    let mut lines: Vec<String> = (0..60).map(|n| error("acme", 1, T0 + n * 100)).collect();
+    assert!(lines.iter().map(String::len).sum::<usize>() > 5_000);
+    lines.insert(55, r#"{"tenant":"acme","message":"cut"#.to_owned());
+    lines
+}
+
+#[test]
+fn a_file_that_was_changed_where_it_was_read_or_has_another_format_is_refused_before_anything_is_sent() {
+    let bed = Bed::new("backfill_changed", 1, "");
+    bed.produce_now(1);
+    let _engine = bed.start_ready(1);
+    let mut lines = long_lines();
+    let old = bed.write("old.ndjson", &lines);
+    assert_eq!(bed.backfill(&[old.to_str().unwrap()])["poison"][0]["place"], format!("{}:56", old.display()));
+    assert_eq!((bed.rows(), bed.dead_letters()), (60, 1));
+
+    lines.push(error("acme", 1, T0 + 9_000));
+    let grown = bed.write("moved.ndjson", &lines);
+    bed.backfill(&[grown.to_str().unwrap()]);
+    assert_eq!((bed.rows(), bed.dead_letters()), (61, 1), "it grew, and was renamed");
+
+    let other_format = [grown.to_str().unwrap(), "--format", "log4j"];
+    let said = bed.refused(&other_format, 2);
+    assert!(said.contains("`ndjson, zone UTC`") && said.contains("--again"), "{said}");
+    let other_zone = [grown.to_str().unwrap(), "--tz", "Europe/Berlin"];
+    assert!(bed.refused(&other_zone, 2).contains("Europe/Berlin"));
+
+    lines[55] = error("acme", 1, T0 + 5_000);
+    let corrected = bed.write("corrected.ndjson", &lines);
+    let said = bed.refused(&[corrected.to_str().unwrap()], 2);
+    assert!(said.contains("would count twice") && said.contains("--again"), "{said}");
+    assert_eq!((bed.rows(), bed.dead_letters()), (61, 1), "nothing was sent");
+    assert_eq!(bed.backfill(&["--again", corrected.to_str().unwrap()])["records"], json!(62));
+    assert_eq!(bed.rows(), 61 + 62, "whoever says so gets a new input");
+    assert_eq!(bed.backfill(&[corrected.to_str().unwrap()])["records"], json!(62));
+    assert_eq!(bed.rows(), 61 + 62, "which is known from then on");
+    bed.backfill(&[grown.to_str().unwrap()]);
+    assert_eq!(bed.rows(), 61 + 62, "beside the first one");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_to_its_end_counts_as_far_as_it_can_and_costs_no_other() {
+    let bed = Bed::new("backfill_cut", 1, "");
+    bed.produce_now(1);
+    let _engine = bed.start_ready(1);
+    let mut numbers = Numbers(3);
+    let lines: Vec<String> = (0..2_000).map(|n| error("acme", numbers.below(1 << 40), T0 + n)).collect();
+    let whole = compressed(&bed.write("whole.ndjson", &lines), "gzip", "whole.ndjson.gz");
+    let bytes = fs::read(&whole).unwrap();
+    let (cut, stump) = (whole.with_file_name("cut.gz"), whole.with_file_name("stump.gz"));
+    fs::write(&cut, &bytes[..bytes.len() * 4 / 5]).unwrap();
+    fs::write(&stump, &bytes[..12]).unwrap();
+    let good = whole.with_file_name("good.ndjson");
+    fs::write(&good, format!("{}\n{}", error("acme", 1, T0), "x".repeat(2 << 20))).unwrap();
+    let files = [&cut, &good, &stump].map(|path| path.to_str().unwrap().to_owned());
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+
+    let said = bed.refused(&files, 3);
+    for part in
+        ["cut.gz: cannot be read beyond byte", "stump.gz: nothing of it", "good.ndjson:2: too_large", "incidents:"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("check that this user"), "{said}");
+    let rows = bed.rows();
+    assert!((100..2_000).contains(&rows), "{rows}");
+    assert_eq!(bed.dead_letters(), 1);
+    bed.backfill(&[whole.to_str().unwrap()]);
+    assert_eq!((bed.rows(), bed.dead_letters()), (2_001, 1), "the whole file is the same one");
+
+    // The same embedded.
+    let store = ["--embedded", "--store", "e.sqlite"];
+    let said = bed.refused(&[&store as &[&str], &files].concat(), 3);
+    for part in ["cut.gz: cannot be read further", "stump.gz: nothing of it", "good.ndjson:2: too_large", "incidents:"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    fs::remove_file(&cut).unwrap();
+    bed.backfill(&[&store as &[&str], &[whole.to_str().unwrap()]].concat());
+    let totals = bed.totals_of(&store);
+    let sum: i64 = totals.as_array().unwrap().iter().map(|row| row["total"].as_i64().unwrap()).sum();
+    assert_eq!(sum, 2_001);
+}
+
+#[test]
+fn embedded_a_changed_file_and_another_format_are_refused_and_poison_lines_are_listed() {
+    let bed = Bed::new("backfill_embedded_changed", 1, "");
+    let store = ["--embedded", "--store", "e.sqlite"];
+    let mut lines = long_lines();
+    let path = bed.write("a.ndjson", &lines);
+    let of_store = |more: &[&'static str]| -> Vec<String> {
+        let all = [&store as &[&str], more, &[path.to_str().unwrap()]].concat();
+        all.into_iter().map(str::to_owned).collect()
+    };
+    let arguments = |more| of_store(more);
+    fn parts(arguments: &[String]) -> Vec<&str> {
+        arguments.iter().map(String::as_str).collect()
+    }
+    // In the wrong format every record is a dead letter, and a question.
+    let wrong = bed.installation.output("run", parts(&arguments(&["--format", "log4j", "--input"])));
+    assert_eq!(wrong.exit_code, Some(0), "{}", wrong.stderr);
+    let said = bed.refused(&parts(&arguments(&[])), 2);
+    assert!(said.contains("`log4j, zone UTC`") && said.contains("backfill --embedded --again"), "{said}");
+    let report = bed.backfill(&parts(&arguments(&["--again"])));
+    assert_eq!(report["poison"][0]["place"], format!("{}:56", path.display()));
+    assert_eq!(report["incidents"]["new"], json!(1), "{report}");
+
+    lines[55] = error("acme", 1, T0 + 5_000);
+    bed.write("a.ndjson", &lines);
+    let refused = bed.installation.output("run", parts(&arguments(&["--input"])));
+    assert_eq!(refused.exit_code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("would count twice"), "{}", refused.stderr);
+    lines[55] = r#"{"tenant":"acme","message":"cut"#.to_owned();
+    lines.extend((0..6).map(|_| "{".to_owned()));
+    bed.write("a.ndjson", &lines);
+    let grown = bed.backfill(&parts(&arguments(&[])));
+    assert_eq!(
+        (&grown["records"], &grown["poison"][5]["place"]),
+        (&json!(6), &json!(format!("{}:67", path.display())))
+    );
+    assert!(grown["hints"][0].as_str().unwrap().contains("is --format right?"), "{grown}");
 }

@@ -7,11 +7,12 @@ use rusqlite::{Connection, TransactionBehavior};
 const APPLICATION_ID: i32 = 0x464C_4D4B;
 
 /// Numbered from 1, only ever added to; `user_version` in the file's header says how many have been applied.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../../../sql/sqlite/V001__embedded_store.sql"),
     include_str!("../../../sql/sqlite/V002__bridges.sql"),
     include_str!("../../../sql/sqlite/V003__rules.sql"),
     include_str!("../../../sql/sqlite/V004__unique_rows.sql"),
+    include_str!("../../../sql/sqlite/V005__inputs_read.sql"),
 ];
 
 /// The version that this program writes.

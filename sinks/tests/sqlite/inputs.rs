@@ -1,7 +1,7 @@
 //! Which file is which (design, decision 14).
 
 use floodmark_model::RecordTime;
-use floodmark_sinks::sqlite::{InputFile, SqliteStore};
+use floodmark_sinks::sqlite::{InputFile, ReadBytes, SqliteStore};
 use std::path::Path;
 
 async fn identify(store: &SqliteStore, path: &str, head: &[u8], now: i64) -> InputFile {
@@ -76,4 +76,22 @@ async fn an_empty_file_is_not_an_input_yet() {
     let store = SqliteStore::open_in_memory().unwrap();
     assert_eq!(store.identify(Path::new("app.log"), b"", RecordTime(5)).await.unwrap(), None);
     assert_eq!(store.inputs().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn an_input_can_be_added_beside_one_that_begins_alike_and_each_keeps_what_was_read_of_it() {
+    let store = SqliteStore::open_in_memory().unwrap();
+    let path = Path::new("app.log");
+    let first = identify(&store, "app.log", b"one\n", 5).await;
+    let second = store.add_input(path, b"one\n", RecordTime(6)).await.unwrap().unwrap();
+    assert_ne!(second.id, first.id);
+    assert_eq!(second.head_id, first.head_id);
+    let read = ReadBytes { bytes: 4, hash: u128::MAX - 1 };
+    store.note_input(first.id, path, "ndjson", Some(read)).await.unwrap();
+    store.note_input(first.id, Path::new("app.log.1"), "log4j", None).await.unwrap();
+    let first = InputFile { path: "app.log.1".into(), written: Some("log4j".into()), read: Some(read), ..first };
+    let alike = |path: &'static str| store.inputs_alike(Path::new(path), b"one\ntwo\n");
+    assert_eq!(alike("app.log").await.unwrap(), [second.clone(), first.clone()], "the newest first");
+    assert_eq!(alike("app.log.1").await.unwrap(), [first, second], "the one at the path first");
+    assert_eq!(store.inputs_alike(path, b"two\n").await.unwrap(), []);
 }

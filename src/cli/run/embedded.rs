@@ -8,7 +8,10 @@ use crate::cli::Failure;
 use crate::config::Config;
 use crate::input::decode::Decoder;
 use crate::input::end::EndOfInput;
-use crate::input::files::{BytesRead, FileSettings, FilesInput, Found, OpenError, Stream, find, stream_input};
+use crate::input::files::{
+    BytesRead, FileSettings, FilesInput, Found, InputEnd, InputEnds, OnRecord, OpenError, Stream, find, stream_input,
+    written,
+};
 use crate::pipeline::commit::SameLog;
 use crate::pipeline::stop::{Ending, Stop};
 use crate::pipeline::{Clock, OnIncident, Pipeline, SystemClock};
@@ -16,8 +19,8 @@ use crate::rules::as_stored;
 use floodmark_model::RecordTime;
 use floodmark_model::progress::Progress;
 use floodmark_model::wire::text::TextFormat;
-use floodmark_sinks::IncidentStore;
 use floodmark_sinks::sqlite::SqliteStore;
+use floodmark_sinks::{IncidentStore, StoreError};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,12 +42,18 @@ pub(crate) struct Embedded {
 
 /// What an embedded run reads.
 pub(crate) enum Inputs {
-    /// What `--input` and `--format` name; `None` is JSON.
+    /// What is named on the command line; `None` is JSON.
     Named {
+        /// What named them, for messages.
+        flag: &'static str,
         /// Paths, patterns, or `-`.
         patterns: Vec<String>,
         /// How it is written.
         format: Option<TextFormat>,
+        /// Every file counts as a new input, whatever is known of it.
+        again: bool,
+        /// Told of each record that is read.
+        on_record: Option<Arc<OnRecord>>,
     },
     /// JSON from within this process.
     Stream(Stream),
@@ -58,8 +67,9 @@ impl Embedded {
         let process = Process::start(&self.config)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let now = RecordTime(clock.now_ms());
-        let (found, decoder) =
+        let Sources { found, decoder, written, on_record } =
             process.runtime.block_on(find_inputs(&store, self.inputs, now, &process.halt, &self.config))?;
+        let (unreadable, ends) = (found.unreadable, InputEnds::default());
         let bytes_read = Arc::new(BytesRead::default());
         let shown = show_progress(self.shows_progress, found.bytes, &bytes_read);
         let config = Arc::new(self.config);
@@ -90,6 +100,8 @@ impl Embedded {
                 max_record_bytes: config.limits.max_record_bytes,
                 end,
                 bytes_read: Arc::clone(&bytes_read),
+                on_record: on_record.clone(),
+                ends: ends.clone(),
             });
             let pipeline = Pipeline {
                 config: Arc::clone(&config),
@@ -111,14 +123,16 @@ impl Embedded {
         })?;
         shown.finish_and_clear();
         let is_complete = matches!(ending, Ending::Finished);
+        let ends = ends.take();
         process.runtime.block_on(async {
+            note_ends(&store, &ends, &written).await.map_err(Failure::dependency)?;
             let rules = as_stored(&config.rules, &store.rules().await.map_err(Failure::dependency)?);
             if is_complete {
                 settle(&store, &rules).await.map_err(Failure::dependency)?;
             }
-            Summary::read(&store, &rules, self.store, &process.metrics, is_complete, started.elapsed())
-                .await
-                .map_err(Failure::dependency)
+            let summary =
+                Summary::read(&store, &rules, self.store, &process.metrics, is_complete, started.elapsed()).await;
+            Ok(summary.map_err(Failure::dependency)?.with_ends(unreadable, &ends, &written))
         })
     }
 }
@@ -127,29 +141,50 @@ fn windows_ms(config: &Config) -> Vec<i64> {
     config.rules.iter().map(|rule| rule.window_ms).collect()
 }
 
+/// Remembers what was read of each file, so that a change of it is noticed.
+async fn note_ends(store: &SqliteStore, ends: &[InputEnd], written: &str) -> Result<(), StoreError> {
+    for end in ends {
+        store.note_input(end.id, &end.path, written, end.read).await?;
+    }
+    Ok(())
+}
+
+/// What is read, and how.
+struct Sources {
+    found: Found,
+    decoder: Decoder,
+    written: String,
+    on_record: Option<Arc<OnRecord>>,
+}
+
 async fn find_inputs(
     store: &SqliteStore,
     inputs: Inputs,
     now: RecordTime,
     stop: &Stop,
     config: &Config,
-) -> Result<(Found, Decoder), Failure> {
+) -> Result<Sources, Failure> {
     let failed = |error| match error {
         OpenError::Usage(text) => Failure::usage(text),
         OpenError::Store(error) => Failure::dependency(error),
     };
     match inputs {
-        Inputs::Named { patterns, format } => {
+        Inputs::Named { flag, patterns, format, again, on_record } => {
             if patterns.is_empty() {
                 return Err(Failure::usage("--embedded needs --input: files, a pattern, or - for standard input"));
             }
+            let written = written(config, format.as_ref());
             let decoder = format.map_or_else(|| Decoder::json(config), |format| Decoder::text(config, format));
-            let found = find(store, FileSettings { patterns: &patterns, now, stop }).await.map_err(failed)?;
-            Ok((found, decoder))
+            let settings = FileSettings { flag, patterns: &patterns, written: &written, again, now, stop };
+            let found = find(store, settings).await.map_err(failed)?;
+            Ok(Sources { found, decoder, written, on_record })
         }
         Inputs::Stream(stream) => {
-            let input = stream_input(store, stream, Path::new("generated"), now, stop).await.map_err(failed)?;
-            Ok((Found { inputs: input.into_iter().collect(), bytes: None }, Decoder::json(config)))
+            let written = written(config, None);
+            let settings = FileSettings { flag: "", patterns: &[], written: &written, again: false, now, stop };
+            let input = stream_input(store, stream, Path::new("generated"), &settings).await.map_err(failed)?;
+            let found = Found { inputs: input.into_iter().collect(), bytes: None, unreadable: Vec::new() };
+            Ok(Sources { found, decoder: Decoder::json(config), written, on_record: None })
         }
     }
 }

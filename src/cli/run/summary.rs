@@ -1,6 +1,7 @@
 //! What an embedded run says at its end.
 
 use crate::cli::incidents::{self, ShownIncident};
+use crate::input::files::{InputEnd, format_hint};
 use crate::metrics::{Figures, Metrics};
 use floodmark_model::Rule;
 use floodmark_sinks::{IncidentStore, OccurrenceStore, Selection, StoreError};
@@ -30,6 +31,10 @@ pub(crate) struct Summary {
     occurrences: u64,
     /// The incidents in the store.
     incidents: Vec<ShownIncident>,
+    /// Inputs that could not be read to their end, and why.
+    unreadable: Vec<String>,
+    /// Inputs that look as if they were written in another format.
+    hints: Vec<String>,
 }
 
 impl Summary {
@@ -57,6 +62,8 @@ impl Summary {
             dead_letters,
             occurrences,
             incidents,
+            unreadable: Vec::new(),
+            hints: Vec::new(),
         })
     }
 }
@@ -65,6 +72,26 @@ impl Summary {
     /// What became of records, and of those that cannot be read.
     pub(in crate::cli) fn records(&self) -> (Figures, &BTreeMap<&'static str, u64>) {
         (self.records, &self.dead_letters)
+    }
+
+    /// With what was odd about inputs; `unreadable` are those of which nothing could be read.
+    pub(super) fn with_ends(mut self, unreadable: Vec<String>, ends: &[InputEnd], written: &str) -> Self {
+        self.unreadable = unreadable;
+        for end in ends {
+            self.unreadable.extend(end.unreadable.clone());
+            self.hints.extend(format_hint(
+                &end.path.display().to_string(),
+                written,
+                (end.records, end.dead),
+                end.is_all,
+            ));
+        }
+        self
+    }
+
+    /// Inputs that could not be read to their end, and those that look as if they were written in another format.
+    pub(in crate::cli) fn oddities(&self) -> (&[String], &[String]) {
+        (&self.unreadable, &self.hints)
     }
 
     /// Of a store that nobody will look for.
@@ -95,6 +122,7 @@ impl fmt::Display for Summary {
         for (reason, count) in &self.dead_letters {
             writeln!(f, "{count} cannot be read: {reason}")?;
         }
+        self.unreadable.iter().chain(&self.hints).try_for_each(|odd| writeln!(f, "{odd}"))?;
         write!(
             f,
             "in all {} occurrences, once for each rule, and {} incidents",

@@ -45,29 +45,18 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// Opens a file at the beginning. `count` sees how many bytes of the disk each read takes.
+    /// Opens a file. `count` sees how many bytes of the disk each read takes.
     ///
     /// # Errors
     ///
     /// It cannot be read.
     pub fn open(path: &Path, count: impl FnMut(u64) + Send + 'static) -> io::Result<Self> {
-        Self::open_at(path, 0, count)
-    }
-
-    /// Opens a file at this offset of its decompressed bytes.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be read, or has fewer bytes.
-    pub fn open_at(path: &Path, offset: u64, mut count: impl FnMut(u64) + Send + 'static) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let disk_bytes = file.metadata()?.len();
         let mut first_bytes = Vec::new();
         file.by_ref().take(ZSTD.len() as u64).read_to_end(&mut first_bytes)?;
         let compression = Compression::of(&first_bytes);
-        let seek = if compression == Compression::None { offset.min(disk_bytes) } else { 0 };
-        file.seek(SeekFrom::Start(seek))?;
-        count(seek);
+        file.seek(SeekFrom::Start(0))?;
         let counted = Counted { file, count };
         let reader: Box<dyn Read + Send> = match compression {
             Compression::None => Box::new(counted),
@@ -78,18 +67,7 @@ impl Bytes {
                 Box::new(decoder)
             }
         };
-        let mut bytes = Self { compression, disk_bytes, reader };
-        bytes.skip(offset - seek)?;
-        Ok(bytes)
-    }
-
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        let skipped = io::copy(&mut self.reader.by_ref().take(bytes), &mut io::sink())?;
-        if skipped < bytes {
-            let detail = "it is shorter than what was read of it before: was it replaced? Read it into another store";
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, detail));
-        }
-        Ok(())
+        Ok(Self { compression, disk_bytes, reader })
     }
 }
 
@@ -123,10 +101,10 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    fn read(bytes: &[u8], skip: u64) -> io::Result<Vec<u8>> {
+    fn read(bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(bytes).unwrap();
-        let mut opened = Bytes::open_at(file.path(), skip, |_| {})?;
+        let mut opened = Bytes::open(file.path(), |_| {})?;
         let mut found = Vec::new();
         opened.read_to_end(&mut found).map(|_| found)
     }
@@ -143,16 +121,14 @@ mod tests {
             zstd(&plain),
             [zstd(one), zstd(other)].concat(),
         ] {
-            assert_eq!(read(&file, 0).unwrap(), plain);
-            assert_eq!(read(&file, 100_000).unwrap(), plain[100_000..]);
-            assert!(read(&file, plain.len() as u64 + 1).is_err(), "it is shorter");
+            assert_eq!(read(&file).unwrap(), plain);
         }
-        assert_eq!(read(b"", 0).unwrap(), b"");
+        assert_eq!(read(b"").unwrap(), b"");
     }
 
     #[test]
     fn a_file_that_is_cut_off_is_an_error_and_not_its_end() {
         let whole = gzip(&"x y z ".repeat(1_000).into_bytes());
-        assert!(read(&whole[..whole.len() - 9], 0).is_err());
+        assert!(read(&whole[..whole.len() - 9]).is_err());
     }
 }

@@ -1,20 +1,27 @@
 //! From what `--input` names to inputs that the store knows.
 
-use super::compressed::Bytes;
+use super::known::{Known, which};
+use super::named::{NamedFile, named_files, refuse_alike};
 use super::stream::Stream;
-use super::{Input, Source};
+use super::{Input, Source, start_offset};
 use crate::pipeline::stop::Stop;
 use floodmark_model::RecordTime;
-use floodmark_sinks::StoreError;
-use floodmark_sinks::sqlite::{InputFile, SqliteStore, find_alike};
+use floodmark_model::progress::Progress;
+use floodmark_sinks::sqlite::{InputFile, SqliteStore};
+use floodmark_sinks::{IncidentStore, StoreError};
 use std::collections::BTreeSet;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How the inputs are named for the store.
 pub struct FileSettings<'a> {
+    /// What named them, for messages.
+    pub flag: &'a str,
     /// Paths, glob patterns, or `-` for standard input.
     pub patterns: &'a [String],
+    /// How their records are read; see [`super::written`].
+    pub written: &'a str,
+    /// Every file counts as a new input, whatever is known of it.
+    pub again: bool,
     /// The moment of the first reading of inputs that are new.
     pub now: RecordTime,
     /// Ends the waiting for the first bytes of a stream.
@@ -27,6 +34,8 @@ pub struct Found {
     pub inputs: Vec<Input>,
     /// Their size in bytes, where all are files.
     pub bytes: Option<u64>,
+    /// Files of which nothing can be read, and why.
+    pub unreadable: Vec<String>,
 }
 
 /// Why inputs cannot be read.
@@ -41,7 +50,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    fn usage(text: impl Into<String>) -> Self {
+    pub(super) fn usage(text: impl Into<String>) -> Self {
         Self::Usage(text.into())
     }
 }
@@ -50,62 +59,138 @@ impl OpenError {
 ///
 /// # Errors
 ///
-/// When a pattern finds nothing, a file cannot be read, or two files cannot be told apart.
+/// When a pattern finds nothing, a file cannot be read, two files cannot be told apart, or a file is not what was read
+/// of it before.
 pub async fn find(store: &SqliteStore, settings: FileSettings<'_>) -> Result<Found, OpenError> {
-    let mut found = Found { inputs: Vec::new(), bytes: Some(0) };
-    let mut heads = Vec::new();
-    let files = named_files("--input", settings.patterns)?;
-    refuse_alike("--input", &files)?;
-    for file in files {
-        found.bytes = found.bytes.map(|sum| sum + file.disk_bytes);
-        heads.push((file.path, file.head));
+    let named = named_files(settings.flag, settings.patterns)?;
+    refuse_alike(settings.flag, &named.files)?;
+    let stored = store.inputs().await?;
+    if !settings.again {
+        refuse_doubles(&settings, &named.files, &stored)?;
     }
-    refuse_doubles(&heads, &store.inputs().await?)?;
-    let mut known = BTreeSet::new();
-    for (path, head) in heads {
-        if let Some(InputFile { id, first_read, .. }) = store.identify(&path, &head, settings.now).await? {
-            if !known.insert(id) {
-                let path = path.display();
-                return Err(OpenError::usage(format!(
-                    "--input {path}: it begins as another file of this run did when it was first read: read them into \
-                     stores of their own"
-                )));
+    let known = known_inputs(store, &settings, &named.files).await?;
+    let mut found = Found { inputs: Vec::new(), bytes: Some(0), unreadable: named.unreadable };
+    for (NamedFile { path, head, disk_bytes }, known) in named.files.into_iter().zip(known) {
+        found.bytes = found.bytes.map(|sum| sum + disk_bytes);
+        let input = match known {
+            Some(known) => known,
+            None => {
+                note_replaced(&path, &head, &stored);
+                let Some(added) = store.add_input(&path, &head, settings.now).await? else { continue };
+                added
             }
-            found.inputs.push(Input { id, name: path, source: Source::File { first_read } });
-        }
+        };
+        store.note_input(input.id, &path, settings.written, None).await?;
+        let source = Source::File { first_read: input.first_read };
+        found.inputs.push(Input { id: input.id, name: path, source });
     }
     if settings.patterns.iter().any(|pattern| pattern == "-") {
         found.bytes = None;
-        let stream = Stream::standard_input().map_err(|error| OpenError::usage(format!("--input -: {error}")))?;
-        found.inputs.extend(stream_input(store, stream, Path::new("-"), settings.now, settings.stop).await?);
+        let failed = |error| OpenError::usage(format!("{} -: {error}", settings.flag));
+        let stream = Stream::standard_input().map_err(failed)?;
+        found.inputs.extend(stream_input(store, stream, Path::new("-"), &settings).await?);
     }
     Ok(found)
+}
+
+/// For each file the input that it is; `None` for a new one.
+async fn known_inputs(
+    store: &SqliteStore,
+    settings: &FileSettings<'_>,
+    files: &[NamedFile],
+) -> Result<Vec<Option<InputFile>>, OpenError> {
+    let (progress, mut known, mut taken) = (store.progress().await?, Vec::new(), BTreeSet::new());
+    for file in files {
+        let input = match settings.again {
+            true => None,
+            false => known_input(store, settings, file, &progress).await?,
+        };
+        if input.as_ref().is_some_and(|input| !taken.insert(input.id)) {
+            return Err(OpenError::usage(format!(
+                "{} {}: it begins as another file of this run did when it was first read: read them into stores of \
+                 their own",
+                settings.flag,
+                file.path.display()
+            )));
+        }
+        known.push(input);
+    }
+    Ok(known)
+}
+
+async fn known_input(
+    store: &SqliteStore,
+    settings: &FileSettings<'_>,
+    file: &NamedFile,
+    progress: &Progress,
+) -> Result<Option<InputFile>, OpenError> {
+    let mut alike = store.inputs_alike(&file.path, &file.head).await?;
+    // Of what was never read the format does not matter.
+    let was_read = |input: &InputFile| input.read.is_some() || start_offset(progress, input.id) > 0;
+    let known = |input: &InputFile| -> Option<String> { input.written.clone().filter(|_| was_read(input)) };
+    let formats: Vec<Option<String>> = alike.iter().map(known).collect();
+    let known = alike.iter().zip(&formats).map(|(input, written)| Known {
+        name: &input.path,
+        written: written.as_deref(),
+        read: input.read,
+    });
+    let known: Vec<Known<'_>> = known.collect();
+    let index = which(&file.path, settings.written, &known).map_err(|why| {
+        let (flag, path) = (settings.flag, file.path.display());
+        OpenError::usage(format!("{flag} {path}: {why}. {ADVICE}"))
+    })?;
+    Ok(index.map(|index| alike.swap_remove(index)))
+}
+
+/// What to do with a file that is refused, in the embedded store.
+const ADVICE: &str = "Put lines that you corrected into a file of their own; to count the whole file as a new input, run \
+                      `floodmark backfill --embedded --again` on it";
+
+/// A rotated log has another one's name: that is as it should be, and still worth a word.
+fn note_replaced(path: &Path, head: &[u8], stored: &[InputFile]) {
+    let name = path.display().to_string();
+    let mut named = stored.iter().filter(|input| input.path == name).peekable();
+    if named.peek().is_some() && !named.any(|input| input.begins(head)) {
+        tracing::warn!(
+            file = name,
+            "it begins otherwise than the file that was read under this name: read as a new one"
+        );
+    }
 }
 
 /// A stream as an input; `None` when it ends without a byte, or `stop` says so before the first.
 ///
 /// # Errors
 ///
-/// When the store does not answer.
+/// When the store does not answer, or a stream that begins so was read in another format.
 pub async fn stream_input(
     store: &SqliteStore,
     mut stream: Stream,
     name: &Path,
-    now: RecordTime,
-    stop: &Stop,
+    settings: &FileSettings<'_>,
 ) -> Result<Option<Input>, OpenError> {
-    let head = stream.head(stop).to_vec();
-    let known = store.identify(name, &head, now).await?;
-    Ok(known.map(|known| Input { id: known.id, name: name.to_owned(), source: Source::Stream(stream) }))
+    let head = stream.head(settings.stop).to_vec();
+    let Some(known) = store.identify(name, &head, settings.now).await? else { return Ok(None) };
+    if known.written.as_ref().is_some_and(|before| before != settings.written) {
+        let before = known.written.unwrap_or_default();
+        return Err(OpenError::usage(format!(
+            "{} {}: it was read before as `{before}`, and would now be read as `{}`: read it into another store",
+            settings.flag,
+            name.display(),
+            settings.written
+        )));
+    }
+    store.note_input(known.id, name, settings.written, None).await?;
+    Ok(Some(Input { id: known.id, name: name.to_owned(), source: Source::Stream(stream) }))
 }
 
 /// A file that was read before is known by its first bytes, wherever it is now; but not while the other is still there,
 /// and begins with them too.
-fn refuse_doubles(heads: &[(PathBuf, Vec<u8>)], known: &[InputFile]) -> Result<(), OpenError> {
-    for (path, head) in heads {
+fn refuse_doubles(settings: &FileSettings<'_>, files: &[NamedFile], known: &[InputFile]) -> Result<(), OpenError> {
+    for NamedFile { path, head, .. } in files {
         let is_there = |input: &&InputFile| {
-            let now = self::head(Path::new(&input.path));
-            input.begins(head) && now.is_ok_and(|now| input.begins(&now.head))
+            let now = NamedFile::open(Path::new(&input.path));
+            input.begins(head) && now.is_ok_and(|(now, _)| input.begins(&now.head))
         };
         let mut alike = known.iter().filter(is_there).map(|input| Path::new(&input.path));
         if let Some(other) = alike.next().filter(|other| is_another_file(other, path))
@@ -113,8 +198,9 @@ fn refuse_doubles(heads: &[(PathBuf, Vec<u8>)], known: &[InputFile]) -> Result<(
         {
             let (path, other) = (path.display(), other.display());
             return Err(OpenError::usage(format!(
-                "--input {path}: it begins as {other} did, which was read into this store and is still there: read it \
-                 into another store"
+                "{} {path}: it begins as {other} did, which was read into this store and is still there: read it into \
+                 another store. {ADVICE}",
+                settings.flag
             )));
         }
     }
@@ -125,81 +211,4 @@ fn refuse_doubles(heads: &[(PathBuf, Vec<u8>)], known: &[InputFile]) -> Result<(
 fn is_another_file(one: &Path, other: &Path) -> bool {
     let (one, other) = (one.canonicalize(), other.canonicalize());
     one.is_ok_and(|one| one.is_file() && other.is_ok_and(|other| one != other))
-}
-
-/// A file that was named.
-pub struct NamedFile {
-    /// Where it is.
-    pub path: PathBuf,
-    /// Its first bytes, decompressed.
-    pub head: Vec<u8>,
-    /// Its size on disk.
-    pub disk_bytes: u64,
-}
-
-/// The files that paths and patterns name, with their first bytes; `flag` is what named them. Empty ones are left out.
-///
-/// # Errors
-///
-/// A pattern finds nothing, or a file cannot be read.
-pub fn named_files(flag: &str, patterns: &[String]) -> Result<Vec<NamedFile>, OpenError> {
-    let mut files = Vec::new();
-    for path in paths(flag, patterns)? {
-        let file = head(&path).map_err(|error| {
-            OpenError::usage(format!("{flag} {}: {error}: check that this user may read it", path.display()))
-        })?;
-        if file.head.is_empty() {
-            tracing::warn!(file = %path.display(), "the file is empty: nothing to read");
-            continue;
-        }
-        files.push(file);
-    }
-    Ok(files)
-}
-
-fn paths(flag: &str, patterns: &[String]) -> Result<BTreeSet<PathBuf>, OpenError> {
-    let mut paths = BTreeSet::new();
-    for pattern in patterns.iter().filter(|pattern| *pattern != "-") {
-        if Path::new(pattern).is_file() {
-            paths.insert(PathBuf::from(pattern));
-            continue;
-        }
-        let found = glob::glob(pattern)
-            .map_err(|error| OpenError::usage(format!("{flag} {pattern}: not a pattern: {error}")))?;
-        let found: Vec<PathBuf> =
-            found.collect::<Result<_, _>>().map_err(|error| OpenError::usage(format!("{flag} {pattern}: {error}")))?;
-        let files: Vec<PathBuf> = found.into_iter().filter(|path| path.is_file()).collect();
-        let is_empty = files.is_empty();
-        paths.extend(files);
-        if is_empty {
-            return Err(OpenError::usage(format!(
-                "{flag} {pattern}: no file is found: name files, a pattern such as 'logs/*.log', or - for standard input"
-            )));
-        }
-    }
-    Ok(paths)
-}
-
-/// The first bytes of a file, and its size.
-fn head(path: &Path) -> io::Result<NamedFile> {
-    let bytes = Bytes::open(path, |_| {})?;
-    let (mut head, disk_bytes) = (Vec::new(), bytes.disk_bytes);
-    bytes.take(InputFile::HEAD_BYTES_MAX as u64).read_to_end(&mut head)?;
-    Ok(NamedFile { path: path.to_owned(), head, disk_bytes })
-}
-
-/// Refuses files that begin alike: they cannot be told apart.
-///
-/// # Errors
-///
-/// Two of them do.
-pub fn refuse_alike(flag: &str, files: &[NamedFile]) -> Result<(), OpenError> {
-    let heads: Vec<&[u8]> = files.iter().map(|file| file.head.as_slice()).collect();
-    let Some((one, other)) = find_alike(&heads) else { return Ok(()) };
-    let (one, other) = (files[one].path.display(), files[other].path.display());
-    Err(OpenError::usage(format!(
-        "{flag}: {one} and {other} begin alike, and files are known by their first {} bytes: if one is a copy, leave \
-         it out; else read them into stores of their own",
-        InputFile::HEAD_BYTES_MAX
-    )))
 }

@@ -1,7 +1,7 @@
 //! The reading thread of one worker: its files, oldest event first.
 
 use super::stream::Next;
-use super::{BytesRead, Input, Source, compressed, key, open, start_offset};
+use super::{BytesRead, Input, InputEnd, InputEnds, OnRecord, Prefix, Source, compressed, key, start_offset};
 use crate::input::decode::Decoder;
 use crate::input::end::EndOfInput;
 use crate::pipeline::intake::Intake;
@@ -10,8 +10,9 @@ use crate::pipeline::{Clock, Output, Reader, Seat};
 use floodmark_dataflow::message::{Batch, Reading};
 use floodmark_model::progress::{PartitionKey, Progress};
 use floodmark_model::wire::text::{RecordSplitter, SplitRecord};
-use floodmark_model::{Coordinates, EventTime, RawRecord, RecordTime};
-use std::io::Read;
+use floodmark_model::{Coordinates, DeadReason, EventTime, RawRecord, RecordTime};
+use std::io::{self, ErrorKind, Read};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,16 +28,18 @@ pub(super) struct FilesReader {
     pub(super) max_record_bytes: usize,
     pub(super) end: Arc<EndOfInput>,
     pub(super) bytes_read: Arc<BytesRead>,
+    pub(super) on_record: Option<Arc<OnRecord>>,
+    pub(super) ends: InputEnds,
 }
 
 impl Reader for FilesReader {
     fn read(self: Box<Self>, seat: Seat) {
         let Seat { intake, output, stop, progress, clock, .. } = seat;
-        let mut hands =
-            Hands { intake, output, decoder: self.decoder, clock, end: self.end, bytes_read: self.bytes_read };
+        let (max_record_bytes, end, on_record) = (self.max_record_bytes, self.end, self.on_record);
+        let mut hands = Hands { intake, output, decoder: self.decoder, clock, end, on_record };
         let mut opened = Vec::new();
         for input in self.inputs {
-            match Opened::new(input, &progress, &hands.decoder, self.max_record_bytes, &hands.bytes_read) {
+            match Opened::new(input, &progress, &hands.decoder, max_record_bytes, &self.bytes_read) {
                 Ok(input) => opened.push(input),
                 Err((name, error)) => return stop.fail(format!("{name}: cannot be read: {error}"), 3),
             }
@@ -48,13 +51,11 @@ impl Reader for FilesReader {
             let Some(index) = next(&opened) else { return };
             match hands.read_some(&mut opened[index]) {
                 Ok(Went::On) => {}
-                Ok(Went::ToTheEnd) => _ = opened.swap_remove(index),
-                Err(Trouble::Ended) => return,
-                Err(Trouble::Input(error)) => {
-                    return stop.fail(format!("{}: cannot be read further: {error}", opened[index].name), 3);
-                }
+                Ok(Went::ToTheEnd) => self.ends.push(opened.swap_remove(index).into_end()),
+                Err(Ended) => return,
             }
         }
+        opened.into_iter().for_each(|input| self.ends.push(input.into_end()));
     }
 }
 
@@ -65,6 +66,7 @@ fn next(opened: &[Opened]) -> Option<usize> {
 
 /// An input while it is read.
 struct Opened {
+    path: PathBuf,
     name: String,
     place: Place,
     bytes: Bytes,
@@ -74,6 +76,8 @@ struct Opened {
     start_offset: u64,
     /// It is a stream that had nothing when it was asked last.
     has_nothing: bool,
+    /// Why it cannot be read further.
+    trouble: Option<io::Error>,
 }
 
 /// Where an input stands.
@@ -83,12 +87,14 @@ struct Place {
     last: Option<EventTime>,
     /// Nothing has been read in this run, and something in an earlier one.
     goes_on: bool,
-    /// Its last line is no whole record yet.
-    is_cut: bool,
+    /// Where its last line begins, which is no whole record yet.
+    cut_at: Option<u64>,
+    records: u64,
+    dead: u64,
 }
 
 enum Bytes {
-    File { file: compressed::Bytes, first_read: RecordTime },
+    File { file: compressed::Bytes, first_read: RecordTime, prefix: Box<Prefix> },
     Stream(super::Stream),
 }
 
@@ -99,36 +105,57 @@ impl Opened {
         decoder: &Decoder,
         max_record_bytes: usize,
         bytes_read: &Arc<BytesRead>,
-    ) -> Result<Self, (String, std::io::Error)> {
+    ) -> Result<Self, (String, io::Error)> {
         let start_offset = start_offset(progress, input.id);
         let name = input.name.display().to_string();
-        let (bytes, skip) = match input.source {
-            Source::File { first_read } => match open(&input.name, start_offset, Arc::clone(bytes_read)) {
-                Ok(file) => (Bytes::File { file, first_read }, 0),
-                Err(error) => return Err((name, error)),
-            },
-            Source::Stream(stream) => (Bytes::Stream(stream), start_offset),
+        let (bytes, skip, line) = match input.source {
+            Source::File { first_read } => {
+                let bytes_read = Arc::clone(bytes_read);
+                let opened = compressed::Bytes::open(&input.name, move |read| bytes_read.add(read));
+                let (file, prefix) =
+                    opened.and_then(|file| behind(file, start_offset)).map_err(|error| (name.clone(), error))?;
+                let line = prefix.line();
+                (Bytes::File { file, first_read, prefix: Box::new(prefix) }, 0, line)
+            }
+            Source::Stream(stream) => (Bytes::Stream(stream), start_offset, 1),
         };
-        let splitter = RecordSplitter::new(decoder.framing(), start_offset, max_record_bytes);
-        let place = Place { key: key(input.id), last: None, goes_on: start_offset > 0, is_cut: false };
-        Ok(Self { name, place, bytes, skip, splitter, start_offset, has_nothing: false })
+        let splitter = RecordSplitter::new(decoder.framing(), start_offset, max_record_bytes).from_line(line);
+        let key = key(input.id);
+        let place = Place { key, last: None, goes_on: start_offset > 0, cut_at: None, records: 0, dead: 0 };
+        let (path, has_nothing, trouble) = (input.name, false, None);
+        Ok(Self { path, name, place, bytes, skip, splitter, start_offset, has_nothing, trouble })
     }
+
+    /// How far it was read. A last line that is cut off was not read: it may still become another one.
+    fn into_end(self) -> InputEnd {
+        let read = match (self.bytes, self.place.cut_at) {
+            (Bytes::Stream(_), _) => None,
+            (Bytes::File { prefix, .. }, None) => Some(prefix.read()),
+            (Bytes::File { .. }, Some(cut_at)) => Prefix::of_file(&self.path, cut_at).ok().map(|prefix| prefix.read()),
+        };
+        let unreadable =
+            self.trouble.map(|error| format!("{}: cannot be read further, the rest is missing: {error}", self.name));
+        let Place { key, records, dead, .. } = self.place;
+        InputEnd { id: key.topic_id, path: self.path, read, records, dead, is_all: self.start_offset == 0, unreadable }
+    }
+}
+
+/// The file behind this many bytes.
+fn behind(mut file: compressed::Bytes, bytes: u64) -> io::Result<(compressed::Bytes, Prefix)> {
+    let mut prefix = Prefix::default();
+    prefix.read_on(&mut file, bytes).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof => {
+            let detail = "it is shorter than what was read of it before: was it replaced? Read it into another store";
+            io::Error::new(ErrorKind::UnexpectedEof, detail)
+        }
+        _ => error,
+    })?;
+    Ok((file, prefix))
 }
 
 enum Went {
     On,
     ToTheEnd,
-}
-
-enum Trouble {
-    Ended,
-    Input(std::io::Error),
-}
-
-impl From<Ended> for Trouble {
-    fn from(_: Ended) -> Self {
-        Self::Ended
-    }
 }
 
 /// What a reading thread works with, apart from its inputs.
@@ -138,7 +165,7 @@ struct Hands {
     decoder: Decoder,
     clock: Arc<dyn Clock>,
     end: Arc<EndOfInput>,
-    bytes_read: Arc<BytesRead>,
+    on_record: Option<Arc<OnRecord>>,
 }
 
 impl Hands {
@@ -153,12 +180,19 @@ impl Hands {
     }
 
     /// Reads one chunk of an input.
-    fn read_some(&mut self, input: &mut Opened) -> Result<Went, Trouble> {
+    fn read_some(&mut self, input: &mut Opened) -> Result<Went, Ended> {
         let (chunk, record_time) = match &mut input.bytes {
-            Bytes::File { file, first_read } => {
+            Bytes::File { file, first_read, prefix } => {
                 let mut chunk = vec![0; CHUNK_BYTES];
-                let length = file.read(&mut chunk).map_err(Trouble::Input)?;
-                chunk.truncate(length);
+                match file.read(&mut chunk) {
+                    Ok(length) => chunk.truncate(length),
+                    // What could be read counts: an archive that is cut off costs its own rest, and no other file.
+                    Err(error) => {
+                        input.trouble = Some(error);
+                        chunk.clear();
+                    }
+                }
+                prefix.take_in(&chunk);
                 (chunk, *first_read)
             }
             Bytes::Stream(stream) => {
@@ -181,23 +215,24 @@ impl Hands {
         let skipped = input.skip.min(chunk.len() as u64);
         input.skip -= skipped;
         let mut rest = &chunk[skipped as usize..];
-        let Opened { splitter, place, .. } = input;
+        let Opened { splitter, place, name, .. } = input;
         while let Some(record) = splitter.next_record(&mut rest) {
-            self.record(place, record, record_time)?;
+            self.record(place, name, record, record_time)?;
         }
         Ok(Went::On)
     }
 
-    fn finish(&mut self, input: &mut Opened, record_time: RecordTime) -> Result<(), Trouble> {
-        let Opened { splitter, place, name, .. } = input;
+    fn finish(&mut self, input: &mut Opened, record_time: RecordTime) -> Result<(), Ended> {
+        let Opened { splitter, place, name, trouble, .. } = input;
         while let Some(record) = splitter.finish() {
-            self.record(place, record, record_time)?;
-            if place.is_cut {
-                tracing::warn!(
-                    input = &**name,
-                    offset = record.offset,
-                    "the last line is cut off: left for the next run"
-                );
+            let offset = record.offset;
+            if trouble.is_some() && !record.ends_line {
+                place.cut_at = Some(offset);
+                continue;
+            }
+            self.record(place, name, record, record_time)?;
+            if place.cut_at.is_some() {
+                tracing::warn!(input = &**name, offset, "the last line is cut off: left for the next run");
             }
         }
         self.intake.set_reading(place.key, Reading::FINISHED);
@@ -207,7 +242,13 @@ impl Hands {
         Ok(())
     }
 
-    fn record(&mut self, place: &mut Place, record: SplitRecord<'_>, record_time: RecordTime) -> Result<(), Ended> {
+    fn record(
+        &mut self,
+        place: &mut Place,
+        name: &str,
+        record: SplitRecord<'_>,
+        record_time: RecordTime,
+    ) -> Result<(), Ended> {
         let key = place.key;
         if std::mem::take(&mut place.goes_on) && !self.decoder.begins_record(record.bytes) {
             // Lines that have been added to a record since an earlier run read it.
@@ -217,12 +258,18 @@ impl Hands {
         let at = Coordinates { topic_id: key.topic_id, partition: key.partition, offset: record.offset as i64 };
         let raw = RawRecord { at, record_time, payload: Some(record.bytes) };
         let decoded = self.decoder.decode(raw);
-        if decoded.is_err() && !record.ends_line {
-            place.is_cut = true;
+        // A line that is too long already does not become shorter.
+        if !record.ends_line && decoded.as_ref().is_err_and(|rejected| rejected.reason != DeadReason::TooLarge) {
+            place.cut_at = Some(record.offset);
             return Ok(());
         }
+        place.records += 1;
+        place.dead += u64::from(decoded.is_err());
         if let Ok(Some(occurrence)) = &decoded {
             place.last = Some(occurrence.ts);
+        }
+        if let Some(on_record) = &self.on_record {
+            on_record(name, record.line, &decoded);
         }
         self.intake.record(raw, record.next_offset as i64, decoded);
         if self.intake.is_full() {

@@ -18,6 +18,8 @@ pub enum Framing {
 pub struct SplitRecord<'a> {
     /// Where it begins in the stream, in bytes.
     pub offset: u64,
+    /// The line of the stream in which it begins, from 1 where the stream was read from its beginning.
+    pub line: u64,
     /// Where the stream goes on behind it and its line break.
     pub next_offset: u64,
     /// Its bytes without the line break at the end. Of a record that is longer than `max_record_bytes` there is one
@@ -46,8 +48,15 @@ impl RecordSplitter {
     /// A splitter for a stream that is read from `offset` on, where a record or a line begins.
     #[must_use]
     pub fn new(framing: Framing, offset: u64, max_record_bytes: usize) -> Self {
-        let line = Span { offset, ..Span::default() };
+        let line = Span { offset, line: 1, ..Span::default() };
         Self { framing, max_record_bytes, line, record: Span::default(), finished: Span::default() }
+    }
+
+    /// The same splitter for a stream that is read from this line on.
+    #[must_use]
+    pub fn from_line(mut self, line: u64) -> Self {
+        self.line.line = line;
+        self
     }
 
     /// The next record that is known to be complete; takes what it reads off the front of `chunk`. `None` when the
@@ -80,8 +89,8 @@ impl RecordSplitter {
     /// The line is complete, or the stream ends in it (`is_open`). Adds it to its record, or begins the next one with
     /// it. Whether a record is finished now.
     fn end_line(&mut self, is_open: bool) -> bool {
-        let next_offset = self.line.next_offset();
-        let line = mem::replace(&mut self.line, Span { offset: next_offset, ..Span::default() });
+        let next = Span { offset: self.line.next_offset(), line: self.line.line + 1, ..Span::default() };
+        let line = mem::replace(&mut self.line, next);
         let line = Span { is_open, ..line };
         let is_blank = line.bytes.trim_ascii().is_empty();
         match &self.framing {
@@ -112,6 +121,8 @@ impl RecordSplitter {
 struct Span {
     /// Where it begins in the stream.
     offset: u64,
+    /// The line in which it begins.
+    line: u64,
     /// How long it is, line breaks included.
     length: u64,
     /// Its bytes, as far as they are kept.
@@ -143,7 +154,8 @@ impl Span {
         let is_whole = self.bytes.len() as u64 == self.length;
         let bytes = if is_whole { without_line_break(&self.bytes) } else { &self.bytes };
         let bytes = &bytes[..bytes.len().min(max_record_bytes + 1)];
-        SplitRecord { offset: self.offset, next_offset: self.next_offset(), bytes, ends_line: !self.is_open }
+        let (offset, line, next_offset) = (self.offset, self.line, self.next_offset());
+        SplitRecord { offset, line, next_offset, bytes, ends_line: !self.is_open }
     }
 }
 
@@ -211,6 +223,24 @@ mod tests {
         let stream = format!("\n\tat x\n\tat y\n{FIRST}\n");
         let text = Framing::Text(TextFormat::Log4j);
         assert_splits(&text, &stream, &[(1, "\tat x\n\tat y", true), (13, FIRST, true)]);
+    }
+
+    #[test]
+    fn each_record_says_in_which_line_it_begins() {
+        let lines = |framing: Framing, stream: &str| {
+            let mut splitter = RecordSplitter::new(framing, 0, 60).from_line(5);
+            let (mut chunk, mut lines) = (stream.as_bytes(), Vec::new());
+            while let Some(record) = splitter.next_record(&mut chunk) {
+                lines.push(record.line);
+            }
+            while let Some(record) = splitter.finish() {
+                lines.push(record.line);
+            }
+            lines
+        };
+        assert_eq!(lines(Framing::Lines, &format!("{{}}\n\n{}\n\n\n[", "x".repeat(99))), [5, 7, 10]);
+        let text = format!("\n\tat x\n{FIRST}\n\n\tat y\n{SECOND}");
+        assert_eq!(lines(Framing::Text(TextFormat::Log4j), &text), [6, 7, 10]);
     }
 
     #[test]
