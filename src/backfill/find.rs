@@ -54,11 +54,13 @@ pub async fn find(
     let mut found = BackfillFiles { unreadable: named.unreadable, ..BackfillFiles::default() };
     for (file, known) in named.files.into_iter().zip(inputs) {
         found.disk_bytes += file.disk_bytes;
-        let name = file.path.display().to_string();
+        let name = named_in_full(&file);
         let input = match known {
             Some(known) => known,
             None => {
-                note_replaced(store, &name, &file.head).await?;
+                if !again {
+                    refuse_replaced(store, &name, &file.head).await?;
+                }
                 let Some(added) = store.add_file(&name, &file.head, now).await? else { continue };
                 added
             }
@@ -73,7 +75,7 @@ async fn known_input(
     file: &NamedFile,
     written: &str,
 ) -> Result<Option<BackfillInput>, BackfillError> {
-    let name = file.path.display().to_string();
+    let name = named_in_full(file);
     let mut alike = store.files_alike(&file.head).await?;
     alike.sort_by_key(|input| input.name != name);
     let known = |input| {
@@ -101,13 +103,19 @@ fn refuse_twice(inputs: &[Option<BackfillInput>]) -> Result<(), BackfillError> {
     }
 }
 
-/// A rotated log has another one's name: that is as it should be, and still worth a word.
-async fn note_replaced(store: &PostgresStore, name: &str, head: &[u8]) -> Result<(), BackfillError> {
-    if store.was_another_file(name, head).await? {
-        tracing::warn!(
-            file = name,
-            "it begins otherwise than the file that was read under this name: read as a new one"
-        );
+/// The same wherever the command runs, and whatever link leads there.
+fn named_in_full(file: &NamedFile) -> String {
+    file.path.canonicalize().unwrap_or_else(|_| file.path.clone()).display().to_string()
+}
+
+/// What was corrected in its first bytes is not known by them, but by its name.
+async fn refuse_replaced(store: &PostgresStore, name: &str, head: &[u8]) -> Result<(), BackfillError> {
+    if !store.was_another_file(name, head).await? {
+        return Ok(());
     }
-    Ok(())
+    Err(BackfillError::Usage(format!(
+        "{name}: what was read under this name before began otherwise. If lines of it were corrected, all others would \
+         count twice: put the corrected ones into a file of their own. If it is another file, such as a rotated log, \
+         --again counts the whole of it as a new input"
+    )))
 }

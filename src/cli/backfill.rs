@@ -53,7 +53,7 @@ pub struct Backfill {
     #[arg(long, value_name = "ZONE", conflicts_with = "topic")]
     tz: Option<String>,
     /// Count whole files as new inputs, also those that were changed, or read in another format, since they were read:
-    /// what was counted of them counts twice, unless it has event ids
+    /// what was counted of them counts twice, unless it has event ids. If such a run is interrupted, go on without it
     #[arg(long, conflicts_with = "topic")]
     again: bool,
     /// Wait no longer than this, such as 10m, until everything is counted; then the exit code is 3

@@ -466,6 +466,17 @@ fn a_file_that_was_changed_where_it_was_read_or_has_another_format_is_refused_be
     assert_eq!(bed.rows(), 61 + 62, "which is known from then on");
     bed.backfill(&[grown.to_str().unwrap()]);
     assert_eq!(bed.rows(), 61 + 62, "beside the first one");
+
+    let few = [error("acme", 2, T0), "cut".to_owned(), error("acme", 2, T0 + 1)];
+    let small = bed.write("small.ndjson", &few);
+    bed.backfill(&[small.to_str().unwrap()]);
+    let corrected = few.map(|line| if line == "cut" { error("acme", 2, T0 + 2) } else { line });
+    bed.write("small.ndjson", &corrected);
+    let said = bed.refused(&[small.to_str().unwrap()], 2);
+    assert!(said.contains("a file of their own") && said.contains("--again"), "{said}");
+    assert_eq!(bed.rows(), 61 + 62 + 2, "nothing was sent");
+    bed.backfill(&["--again", small.to_str().unwrap()]);
+    assert_eq!(bed.rows(), 61 + 62 + 2 + 3);
 }
 
 #[test]
