@@ -16,7 +16,7 @@ use crate::pipeline::samples::{Waiting, pause_after};
 use crossbeam_channel::{Receiver, Sender};
 use floodmark_dataflow::ask::Asking;
 use floodmark_dataflow::egress::{Acknowledge, Delivery};
-use floodmark_dataflow::message::{Closing, CrowdKey, Due, JudgedRow, WindowKey};
+use floodmark_dataflow::message::{Closing, CrowdKey, Due, JudgedRow, Question, WindowKey};
 use floodmark_model::incident::JudgedIncident;
 use floodmark_model::rule::RuleIndex;
 use floodmark_model::{EventTime, IncidentKey, IncidentKind, Rule, Window};
@@ -143,12 +143,16 @@ impl<O: OccurrenceStore, I: IncidentStore> Lanes<O, I> {
     pub async fn questions(&self, questions: Receiver<Asking>) {
         while let Ok(Asking { question, reply }) = questions.recv() {
             let asked = Instant::now();
+            let is_about_keys = matches!(question, Question::Keys(_));
             let (rules, tenants) = (&self.intake.rules, &self.intake.tenants);
             let ask = async || answer(&*self.occurrences, rules, tenants, &question).await;
             let Ok(answer) = self.persist.until_stored(self.occurrences.name(), "judge late keys", ask).await else {
                 return;
             };
             reply.answer(answer);
+            if !is_about_keys {
+                continue;
+            }
             // While late ones come in a flood, fewer questions are asked, each about more keys.
             tokio::select! {
                 () = tokio::time::sleep(asked.elapsed().min(QUESTION_PAUSE_MAX)) => {}

@@ -6,7 +6,8 @@
 //! - A key is asked for once at a time; what comes late meanwhile waits for the next question.
 //! - An epoch stays open until every late occurrence of it is judged ([`LateKeys::oldest_epoch`]): progress never passes
 //!   one that is not.
-//! - No more than [`KEYS_MAX`] keys wait. Beyond that whole windows wait instead, which are looked through key by key.
+//! - No more than [`KEYS_MAX`] keys wait, with [`WAITING_MAX`] windows in all. Beyond that whole windows wait instead, which
+//!   are looked through key by key.
 
 use crate::message::{KeyQuestion, PaneKey, Question};
 use crate::state::stretch::{Grid, spans};
@@ -18,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const KEYS_MAX: usize = 65_536;
 /// Spans of one question about keys.
 pub const SPANS_MAX: usize = 10_000;
-/// Windows that wait for one key, at most, in either place.
-const KEY_WINDOWS_MAX: usize = 1_024;
+/// Windows that wait for all keys together, at most.
+pub const WAITING_MAX: usize = 262_144;
 /// Late windows of one key in one question.
 const WINDOWS_MAX: usize = 64;
 /// Windows to both sides of a late one that are asked for at first, and by how much more when they do not suffice.
@@ -51,24 +52,25 @@ impl Waiting {
         Self { windows: BTreeSet::new(), ts, seen, since, margin: MARGIN, next: None }
     }
 
-    /// Takes in a late occurrence; `false` when there are too many windows already.
-    fn add(&mut self, window: EventTime, ts: EventTime, seen: u64, since: u64) -> bool {
+    /// Takes in a late occurrence.
+    fn add(&mut self, window: EventTime, ts: EventTime, seen: u64, since: u64) {
         if seen > self.seen {
             let next = self.next.get_or_insert_with(|| Box::new(Self::new(ts, seen, since)));
-            return next.add_last(window, ts, seen, since);
+            return next.put(window, ts, seen, since);
         }
-        self.add_last(window, ts, seen, since)
+        self.put(window, ts, seen, since);
     }
 
-    fn add_last(&mut self, window: EventTime, ts: EventTime, seen: u64, since: u64) -> bool {
-        if self.windows.len() >= KEY_WINDOWS_MAX && !self.windows.contains(&window) {
-            return false;
-        }
+    fn put(&mut self, window: EventTime, ts: EventTime, seen: u64, since: u64) {
         self.windows.insert(window);
         self.ts = self.ts.max(ts);
         self.seen = self.seen.max(seen);
         self.since = self.since.min(since);
-        true
+    }
+
+    /// Windows that wait here.
+    fn len(&self) -> usize {
+        self.windows.len() + self.next.as_ref().map_or(0, |next| next.len())
     }
 
     /// Both in one, which waits for the later of them.
@@ -129,6 +131,8 @@ pub struct LateKeys {
     question: Vec<LateKey>,
     windows: BTreeMap<LateWindow, WaitingWindow>,
     sweep: Option<Sweep>,
+    /// Windows that wait for keys.
+    held: usize,
     /// No greater than any epoch that something waits for: until it is acknowledged, nothing need be looked through.
     waits_for: u64,
     /// No greater than the epoch of any late occurrence that is not judged.
@@ -143,6 +147,7 @@ impl Default for LateKeys {
             question: Vec::new(),
             windows: BTreeMap::new(),
             sweep: None,
+            held: 0,
             waits_for: u64::MAX,
             oldest: None,
         }
@@ -155,11 +160,13 @@ impl LateKeys {
     pub fn add(&mut self, key: LateKey, window: EventTime, ts: EventTime, seen: u64, since: u64) {
         self.note(seen, since);
         let has_room = self.waiting.len() < KEYS_MAX || self.waiting.contains_key(&key);
-        let is_added = has_room
-            && self.waiting.entry(key).or_insert_with(|| Waiting::new(ts, seen, since)).add(window, ts, seen, since);
-        if !is_added {
-            self.add_window((key.0, window), seen, since);
+        if !has_room || self.held >= WAITING_MAX {
+            return self.add_window((key.0, window), seen, since);
         }
+        let waiting = self.waiting.entry(key).or_insert_with(|| Waiting::new(ts, seen, since));
+        self.held -= waiting.len();
+        waiting.add(window, ts, seen, since);
+        self.held += waiting.len();
     }
 
     /// A whole window is to be looked through.
@@ -204,6 +211,7 @@ impl LateKeys {
 
     /// Looks through all that waits: with each question and each answer, not with each activation.
     fn look_through(&mut self) {
+        self.held = self.waiting.values().map(Waiting::len).sum();
         let keys = self.waiting.values().map(|waiting| waiting.seen);
         self.waits_for = keys.chain(self.windows.values().map(|window| window.seen)).min().unwrap_or(u64::MAX);
         let waiting = self.waiting.values().map(|waiting| waiting.since);

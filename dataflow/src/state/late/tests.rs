@@ -108,11 +108,15 @@ fn what_does_not_fit_waits_as_windows_and_is_looked_through() {
 }
 
 #[test]
-fn windows_of_one_key_are_bounded() {
+fn windows_of_all_keys_are_bounded() {
     let mut keys = LateKeys::default();
-    (0..KEY_WINDOWS_MAX as i64 + 1).for_each(|n| add(&mut keys, 1, 30 * n, 1));
-    assert!(!keys.is_done((RuleIndex(0), EventTime(30 * KEY_WINDOWS_MAX as i64))));
-    let Some(Question::Keys(asked)) = keys.ask(|_| true, memory) else { panic!("it waits") };
-    assert_eq!(asked.len(), 1);
+    (0..WAITING_MAX as i64).for_each(|n| add(&mut keys, n as u128 % 2, 30 * n, 1));
+    let beyond = |n: i64| (RuleIndex(0), EventTime(30 * (WAITING_MAX as i64 + n)));
+    add(&mut keys, 1, beyond(0).1.0, 1);
+    assert!(!keys.is_done(beyond(0)), "there is no room for another one");
+    let Some(Question::Keys(asked)) = keys.ask(|_| true, memory) else { panic!("they wait") };
+    assert_eq!(asked.len(), 2);
     assert_eq!(keys.pinned(RuleIndex(0)), Some(EventTime(30_000_000)));
+    add(&mut keys, 1, beyond(1).1.0, 1);
+    assert!(keys.is_done(beyond(1)), "what is asked for makes room");
 }
