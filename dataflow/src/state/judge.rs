@@ -15,12 +15,15 @@
 //!   next one as well (Q46); `refused` counts its occurrences.
 //! - [`Judge::oldest_epoch`] stays open: progress passes no late occurrence whose judgement is not stored (W-8).
 
+mod ahead;
+
 use crate::message::{Answer, Closing, Crowd, Due, Event, EventKind, JudgedRow, KeyAnswer, Question, WindowKey};
 use crate::state::closings::Closings;
 use crate::state::late::{Asked, LateKey, LateKeys};
 use crate::state::rule_windows::{Counted, RuleWindows};
 pub use crate::state::rule_windows::{JudgedRule, JudgedVersion};
 use crate::state::stretch::Stretch;
+pub use ahead::AHEAD;
 use floodmark_model::rule::RuleIndex;
 use floodmark_model::{Detection, EventTime, Verdict, Window};
 use std::collections::BTreeSet;
@@ -67,9 +70,6 @@ pub struct JudgeFigures {
     /// Bytes of all panes.
     pub bytes: usize,
 }
-
-/// Events that are looked ahead at.
-pub const AHEAD: usize = u32::BITS as usize;
 
 /// Counts the occurrences of the keys that one worker owns, and judges their windows.
 pub struct Judge {
@@ -137,37 +137,6 @@ impl Judge {
             EventKind::Occurrence => self.occurrence(event, epoch, due),
             EventKind::Loaded => self.loaded(event),
             EventKind::Stored { verdict, detection } => self.stored(event, verdict, detection),
-        }
-    }
-
-    /// Has at hand what is looked at for the next [`AHEAD`] events: their panes, or where there is none yet those of the
-    /// window before. Step by step for all of them, so that the loads of memory overlap.
-    pub fn look_ahead<'a>(&self, events: impl Iterator<Item = &'a Event>) {
-        let mut wanted = [(0, 0); AHEAD];
-        let mut count = 0;
-        for (event, wanted) in events.zip(&mut wanted) {
-            *wanted = (usize::from(event.rule.0), event.key().hash(self.seed));
-            if let (Some(panes), _) = self.rules[wanted.0].recent() {
-                panes.prefetch_entry(wanted.1);
-            }
-            count += 1;
-        }
-        let mut missing = 0u32;
-        for (n, &(rule, hash)) in wanted[..count].iter().enumerate() {
-            let (panes, before) = self.rules[rule].recent();
-            if !panes.is_some_and(|panes| panes.prefetch_pane(hash))
-                && let Some(before) = before
-            {
-                missing |= 1 << n;
-                before.prefetch_entry(hash);
-            }
-        }
-        for (n, &(rule, hash)) in wanted[..count].iter().enumerate() {
-            if missing & 1 << n != 0
-                && let (_, Some(before)) = self.rules[rule].recent()
-            {
-                before.prefetch_pane(hash);
-            }
         }
     }
 
