@@ -15,6 +15,7 @@ pub mod pipeline;
 pub mod reconcile;
 pub mod recovery;
 pub mod rules;
+mod shown_time;
 pub mod web;
 pub mod what_if;
 

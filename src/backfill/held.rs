@@ -1,7 +1,8 @@
 //! What a topic holds, for people who asked for something else.
 
+use crate::shown_time::shown_time;
 use floodmark_kafka::{Event, KafkaError, KafkaSettings, PartitionReader, Start, Topic};
-use floodmark_model::RecordTime;
+use floodmark_model::{EventTime, RecordTime};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,9 @@ pub(super) fn describe(settings: &KafkaSettings, topic: &Topic, held: &[(i64, i6
         times_at(settings, topic, places.collect()).unwrap_or_default()
     };
     let (first, last) = (times(false).into_iter().min(), times(true).into_iter().max());
-    let span = first.zip(last).map(|(first, last)| format!(", of {} to {}", shown_time(first), shown_time(last)));
+    let span = first
+        .zip(last)
+        .map(|(first, last)| format!(", of {} to {}", shown_time(EventTime(first.0)), shown_time(EventTime(last.0))));
     format!("topic {name} holds the offsets {}{more}{}", offsets.join(", "), span.unwrap_or_default())
 }
 
@@ -52,9 +55,4 @@ fn times_at(
         })?;
     }
     Ok(found.into_values().flatten().collect())
-}
-
-fn shown_time(time: RecordTime) -> String {
-    let stamp = jiff::Timestamp::from_millisecond(time.0);
-    stamp.map_or_else(|_| format!("{} ms", time.0), |stamp| format!("{stamp:.0}"))
 }

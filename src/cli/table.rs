@@ -1,5 +1,6 @@
 //! Tables for people.
 
+pub(super) use crate::shown_time::shown_time as time;
 use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 use floodmark_model::EventTime;
 use std::fmt;
@@ -28,11 +29,6 @@ impl fmt::Display for Rows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
-}
-
-/// A time in RFC 3339, to the second.
-pub(super) fn time(time: EventTime) -> String {
-    jiff::Timestamp::from_millisecond(time.0).map_or_else(|_| format!("{} ms", time.0), |stamp| format!("{stamp:.0}"))
 }
 
 /// The time of day, to the millisecond.

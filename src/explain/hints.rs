@@ -2,8 +2,9 @@
 
 use super::Question;
 use super::words::occurrences;
+use crate::shown_time::shown_time;
+use floodmark_model::Level;
 use floodmark_model::progress::{Progress, Tallies};
-use floodmark_model::{EventTime, Level};
 use floodmark_sinks::inspect::Seen;
 
 /// Other tenants that are named.
@@ -26,8 +27,8 @@ fn of_tenant(question: &Question<'_>, seen: &[Seen]) -> String {
         Some(own) => format!(
             "tenant {tenant} has {} of this bug, from {} to {}, and none of them in these windows",
             occurrences(own.count),
-            shown(own.first_ts),
-            shown(own.last_ts)
+            shown_time(own.first_ts),
+            shown_time(own.last_ts)
         ),
         None => format!(
             "nothing of this bug is stored for tenant {tenant}: it was not sent, is not read yet, could not be read, or is \
@@ -69,16 +70,12 @@ fn in_no_count(progress: &Progress) -> Option<String> {
     })
 }
 
-fn shown(time: EventTime) -> String {
-    jiff::Timestamp::from_millisecond(time.0).map_or_else(|_| format!("{} ms", time.0), |stamp| format!("{stamp:.0}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use floodmark_model::progress::{PartitionKey, PartitionProgress};
     use floodmark_model::time::Zone;
-    use floodmark_model::{Fingerprint, Rule, TopicId};
+    use floodmark_model::{EventTime, Fingerprint, Rule, TopicId};
     use std::collections::BTreeMap;
 
     #[test]

@@ -3,6 +3,7 @@
 use super::answer::HistoryRange;
 use super::question::Question;
 use crate::config::units::Span;
+use crate::shown_time::shown_time;
 use floodmark_model::{EventTime, Rule};
 use std::collections::BTreeSet;
 
@@ -36,7 +37,7 @@ fn changed(before: &Rule, next: &Rule) -> String {
     format!(
         "the rule was changed: in the row of today, windows before {} are judged by what held then ({}), those after it by \
          {}",
-        shown(next.from),
+        shown_time(next.from),
         terms(before),
         terms(next)
     )
@@ -52,7 +53,7 @@ fn windows<'a>(question: &'a Question, history: Option<HistoryRange>) -> impl It
             return Some(format!(
                 "no window of {length:?} begins in the range, so none is judged: the last one begins at {}; give --since that \
                  time or an earlier one",
-                shown(last)
+                shown_time(last)
             ));
         }
         let history = history?;
@@ -60,15 +61,11 @@ fn windows<'a>(question: &'a Question, history: Option<HistoryRange>) -> impl It
         (stored_ms < window_ms && window_ms > question.rule.window_ms).then(|| {
             format!(
                 "windows of {length:?} are longer than what is stored of the range, which is from {} to {}",
-                shown(history.first_ts),
-                shown(history.last_ts)
+                shown_time(history.first_ts),
+                shown_time(history.last_ts)
             )
         })
     })
-}
-
-fn shown(time: EventTime) -> String {
-    jiff::Timestamp::from_millisecond(time.0).map_or_else(|_| format!("{} ms", time.0), |stamp| format!("{stamp:.0}"))
 }
 
 #[cfg(test)]

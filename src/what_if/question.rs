@@ -2,13 +2,12 @@
 
 use crate::config::units::Span;
 use crate::pipeline::tenants::Tenants;
-use floodmark_dataflow::message::TenantId;
 use floodmark_dataflow::replay::TermsOf;
 use floodmark_dataflow::state::candidate::Candidate;
 use floodmark_dataflow::state::history::CandidateIndex;
+use floodmark_dataflow::state::judge::JudgedRule;
 use floodmark_dataflow::state::stretch::Terms;
 use floodmark_model::{EventTime, Rule};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Most candidates of one question.
@@ -115,30 +114,20 @@ impl Question {
     pub(super) fn terms(&self, tenants: &Tenants) -> TermsOf {
         let rules = std::slice::from_ref(&self.rule);
         let thresholds = tenants.thresholds(rules).and_then(|mut of_rules| of_rules.pop()).unwrap_or_default();
-        let version = |(version, tenants): (&Rule, BTreeMap<TenantId, u32>)| VersionTerms {
-            from: version.from,
-            terms: Terms { threshold: version.threshold, straddle: version.straddle },
-            tenants,
-        };
-        let versions: Vec<VersionTerms> = self.rule.versions().zip(thresholds).map(version).collect();
+        let rule = JudgedRule::new(&self.rule, thresholds);
         Arc::new(move |candidate, tenant, start| {
-            let begun = versions.iter().rfind(|version| candidate.index != TODAY || version.from <= start);
-            let Some(version) = begun.or(versions.first()) else { return candidate.terms() };
-            let terms = if candidate.index == TODAY { version.terms } else { candidate.terms() };
-            Terms { threshold: version.tenants.get(&tenant).copied().unwrap_or(terms.threshold), ..terms }
+            if candidate.index == TODAY {
+                return rule.terms(start, tenant);
+            }
+            let own = rule.versions.last().and_then(|version| version.tenants.get(&tenant).copied());
+            let terms = candidate.terms();
+            Terms { threshold: own.unwrap_or(terms.threshold), ..terms }
         })
     }
 }
 
 /// The base rule's.
 const TODAY: CandidateIndex = CandidateIndex(0);
-
-/// The terms of one version.
-struct VersionTerms {
-    from: EventTime,
-    terms: Terms,
-    tenants: BTreeMap<TenantId, u32>,
-}
 
 fn own_bucket_ms(candidate: &Candidate) -> i64 {
     if candidate.straddle { candidate.window_ms / i64::from(candidate.buckets) } else { candidate.window_ms }

@@ -44,6 +44,16 @@ impl JudgedRule {
             versions: rule.versions().zip(tenants).map(version).collect(),
         }
     }
+
+    /// The terms of the window that starts at `start`, for a tenant.
+    #[must_use]
+    pub fn terms(&self, start: EventTime, tenant: TenantId) -> Terms {
+        self.versions[self.version(start)].terms(tenant)
+    }
+
+    fn version(&self, start: EventTime) -> usize {
+        self.versions.iter().rposition(|version| version.from <= start).unwrap_or(0)
+    }
 }
 
 impl From<&Rule> for JudgedRule {
@@ -174,11 +184,7 @@ impl RuleWindows {
 
     /// The terms of a window for a tenant.
     pub(super) fn terms(&self, start: EventTime, tenant: TenantId) -> Terms {
-        self.rule.versions[self.version(start)].terms(tenant)
-    }
-
-    fn version(&self, start: EventTime) -> usize {
-        self.rule.versions.iter().rposition(|version| version.from <= start).unwrap_or(0)
+        self.rule.terms(start, tenant)
     }
 
     /// The first window of which memory knows all occurrences.
@@ -219,7 +225,7 @@ impl RuleWindows {
             return place;
         }
         self.recent = self.windows.partition_point(|held| held.start < start);
-        let (panes, version) = (Panes::new(self.layout, seed), self.version(start));
+        let (panes, version) = (Panes::new(self.layout, seed), self.rule.version(start));
         let tenants = Tenancy::default();
         let held = HeldWindow { start, panes, rows: Vec::new(), is_closed, has_refused: false, version, tenants };
         self.windows.insert(self.recent, held);
